@@ -1,0 +1,76 @@
+# Every command of the project. `make` alone lists them.
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: Corral needs Python 3.11 or newer; try: make up PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "error: 'python3 -m venv' failed; on Debian: apt install python3-venv" >&2; exit 1; }
+
+# The stamps say what has been installed; they are remade when what they stand on changes.
+$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Corral into $(VENV) (about 90 MB, once)" >&2
+	@$(PIP) install --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "Installing what the tests and checks need" >&2
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.run ## create .venv and install Corral into it
+
+.PHONY: up
+up: $(VENV)/.run ## start a whole cluster on this machine, in the foreground until Ctrl-C
+	@exec $(BIN)/corral up
+
+.PHONY: dev
+dev: $(VENV)/.dev ## install what developing needs
+
+.PHONY: check
+check: $(VENV)/.dev ## formatter, linter, types, import rules; warnings are errors
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tools.reference --check
+
+.PHONY: format
+format: $(VENV)/.dev ## format the code and fix what the linter can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: test
+test: check ## all checks and all tests (what CI runs)
+	@$(BIN)/python -m pytest
+
+.PHONY: sim
+sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500
+	@$(BIN)/python -m pytest tests/simulation --seeds=$(or $(SEEDS),200)
+
+.PHONY: bench
+bench: $(VENV)/.dev ## the benchmarks; their table is in docs/benchmarks.md
+	@$(BIN)/python -m bench $(BENCH)
+
+.PHONY: docs
+docs: $(VENV)/.dev ## write the generated pages of docs/reference anew
+	@$(BIN)/python -m tools.reference
+
+.PHONY: lock
+lock: $(VENV)/.dev ## compile the hash-pinned requirement files anew
+	@$(BIN)/python -m tools.lock
+
+.PHONY: clean
+clean: ## remove the virtual environment and caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Ports made real. Only `app`, `cli` and tests import this."""

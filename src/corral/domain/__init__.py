@@ -1,0 +1,1 @@
+"""Nouns, their states and the error tree. Standard library only; imports nothing else of Corral."""

@@ -1,0 +1,146 @@
+"""Every error that Corral raises on purpose.
+
+    CorralError
+      InvalidRequest 400     a value is wrong; the sentence names it
+        UnknownSetting       a setting that does not exist, with the one that was meant
+        TooLarge       413   a body over its limit
+      NotAuthenticated 401   no credential, or one that is unknown, revoked or expired
+      NotAllowed 403         known, but may not do this
+      NotFound 404           the thing that was named does not exist
+      Conflict 409           true for the caller's eyes, but not in this state
+        NameTaken            a second machine with the name of a known one
+        BootSuperseded       a newer process of the same node has registered
+        LeaseLost            another process holds the lease by now
+      Unprocessable 422      understood, and refused
+      Unavailable 503        a part that is needed does not answer; trying again may help
+        StoreUnavailable, BusUnavailable, NodeUnreachable
+
+The class says *what kind*; `code` is a stable slug for programs; the message is a sentence for people;
+`hint` says what to do next. `api/errors.py` renders all of them, `cli/render.py` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class CorralError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        hint: str | None = None,
+        code: str | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        self.hint = hint
+        self.slug = code or type(self).code
+        self.details = dict(details or {})
+        super().__init__(self.message)
+
+
+class InvalidRequest(CorralError):
+    """The request is not valid."""
+
+    code = "invalid_request"
+    status = 400
+
+
+class UnknownSetting(InvalidRequest):
+    """There is no such setting."""
+
+    code = "unknown_setting"
+
+
+class TooLarge(InvalidRequest):
+    """The body is larger than this route accepts."""
+
+    code = "body_too_large"
+    status = 413
+
+
+class NotAuthenticated(CorralError):
+    """A valid credential is needed."""
+
+    code = "not_authenticated"
+    status = 401
+
+
+class NotAllowed(CorralError):
+    """This credential may not do that."""
+
+    code = "not_allowed"
+    status = 403
+
+
+class NotFound(CorralError):
+    """There is no such thing."""
+
+    code = "not_found"
+    status = 404
+
+
+class Conflict(CorralError):
+    """That is not possible in the present state."""
+
+    code = "conflict"
+    status = 409
+
+
+class NameTaken(Conflict):
+    """Another machine already has this name."""
+
+    code = "name_taken"
+
+
+class BootSuperseded(Conflict):
+    """A newer process of this node has registered."""
+
+    code = "boot_superseded"
+
+
+class LeaseLost(Conflict):
+    """Another process holds the lease by now."""
+
+    code = "lease_lost"
+
+
+class Unprocessable(CorralError):
+    """The request was understood and is refused."""
+
+    code = "unprocessable"
+    status = 422
+
+
+class Unavailable(CorralError):
+    """A part that this needs does not answer."""
+
+    code = "unavailable"
+    status = 503
+    retryable = True
+
+
+class StoreUnavailable(Unavailable):
+    """PostgreSQL does not answer."""
+
+    code = "store_unavailable"
+
+
+class BusUnavailable(Unavailable):
+    """NATS does not answer."""
+
+    code = "bus_unavailable"
+
+
+class NodeUnreachable(Unavailable):
+    """The node is not on the bus."""
+
+    code = "node_unreachable"

@@ -1,0 +1,1 @@
+"""How things run, written once: loops, owned tasks, the one blind except, ordered start and stop."""

@@ -1,0 +1,112 @@
+"""One shape for every loop: a bounded pass called `tick`, an interval with jitter, a wake, and a way to stop.
+
+A tick that fails is logged once per distinct sentence and tried again at the next interval; the loop goes on.
+`gate` closes the loop for a while (only the leader runs it, say): a tick behind a closed gate is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from corral.ports.runtime import Clock
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.signals import Signal
+from corral.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopPlan:
+    name: str
+    interval_s: float
+    # A tenth of the interval keeps peers from ticking in step.
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.interval_s <= 0:
+            raise ValueError(f"{self.name}: the interval must be positive")
+
+
+@dataclass(slots=True)
+class LoopCounts:
+    ticks: int = 0
+    failures: int = 0
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class Loop:
+    plan: LoopPlan
+    tick: Callable[[], Awaitable[Any]]
+    clock: Clock
+    rng: random.Random
+    gate: Callable[[], bool] = lambda: True
+    on_crash: Callable[[BaseException], None] | None = None
+    counts: LoopCounts = field(default_factory=LoopCounts)
+    ticked: Signal[Any] = field(default_factory=Signal)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: Tasks | None = None
+    _last_failure: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    async def start(self) -> None:
+        assert self._tasks is None, f"{self.name} was started twice"
+        self._tasks = Tasks(self.name, self.on_crash)
+        self._tasks.start(self._run(), name="loop")
+
+    async def stop(self) -> None:
+        tasks, self._tasks = self._tasks, None
+        if tasks is not None:
+            await tasks.close()
+
+    def wake(self) -> None:
+        """Tick as soon as the current pass is over instead of waiting for the interval."""
+        self._wake.set()
+
+    async def run_once(self) -> None:
+        """One guarded pass."""
+        if not self.gate():
+            self.counts.skipped += 1
+            return
+        outcome = await attempt(self.tick)
+        self.counts.ticks += 1
+        if isinstance(outcome, Failed):
+            self.counts.failures += 1
+            self._report(outcome)
+            self.ticked.fire(None)
+            return
+        if self._last_failure:
+            log.info("loop recovered", loop=self.name)
+            self._last_failure = ""
+        self.ticked.fire(outcome.value)
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            await self.run_once()
+            await self._rest()
+
+    async def _rest(self) -> None:
+        spread = self.plan.interval_s * self.plan.jitter
+        pause = self.plan.interval_s + self.rng.uniform(-spread, spread)
+        try:
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _report(self, failed: Failed) -> None:
+        # An outage repeats one sentence every interval; the operator needs it once.
+        if failed.sentence != self._last_failure:
+            log.warning("loop pass failed", loop=self.name, error=failed.sentence)
+            self._last_failure = failed.sentence

@@ -1,0 +1,76 @@
+"""Start in order, stop in the reverse order, and let the first fatal error end the process.
+
+A service that fails to start stops those before it. Stopping always goes through the whole list, each within its
+limit, whatever one of them does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol
+
+import structlog
+
+from corral.runtime.guard import Failed, attempt
+
+log = structlog.get_logger(__name__)
+
+# A service that cannot stop in this time is left behind; the process ends anyway.
+STOP_LIMIT_S = 15.0
+
+
+class Service(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Services:
+    """The ordered services of one process."""
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        self._services = list(services)
+        self._started: list[Service] = []
+        self._ended = asyncio.Event()
+        self._fatal: BaseException | None = None
+
+    async def start(self) -> None:
+        for service in self._services:
+            self._started.append(service)
+            try:
+                await service.start()
+            except BaseException:
+                await self.stop()
+                raise
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Ask the process to stop; the first reason given wins."""
+        if not self._ended.is_set():
+            self._fatal = error
+            self._ended.set()
+
+    async def run(self) -> None:
+        """Start everything, wait for `end`, stop everything; raises the fatal error if there was one."""
+        await self.start()
+        try:
+            await self._ended.wait()
+        finally:
+            await asyncio.shield(self.stop())
+        if self._fatal is not None:
+            raise self._fatal
+
+    async def stop(self) -> None:
+        while self._started:
+            service = self._started.pop()
+            outcome = await attempt(lambda s=service: _stop_within_limit(s))  # type: ignore[misc]
+            if isinstance(outcome, Failed):
+                log.warning("service did not stop cleanly", service=service.name, error=outcome.sentence)
+
+
+async def _stop_within_limit(service: Service) -> None:
+    async with asyncio.timeout(STOP_LIMIT_S):
+        await service.stop()

@@ -1,0 +1,52 @@
+"""Owned background tasks: none is dropped, none fails in silence, all end when their owner does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class Tasks:
+    """A set of tasks that belongs to one service. `close` cancels and awaits every one of them."""
+
+    def __init__(self, owner: str, on_crash: Callable[[BaseException], None] | None = None) -> None:
+        self._owner = owner
+        self._on_crash = on_crash
+        self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        if self._closed:
+            work.close()
+            raise RuntimeError(f"{self._owner} has been stopped: {name} cannot start")
+        task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}.{name}")
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    async def close(self) -> None:
+        self._closed = True
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        log.error("task crashed", task=task.get_name(), error=repr(error), exc_info=error)
+        if self._on_crash is not None:
+            self._on_crash(error)

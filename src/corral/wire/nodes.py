@@ -1,0 +1,204 @@
+"""Nodes as JSON: what workers send about themselves, what admins see and set."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from corral.wire.base import Lenient, Strict
+
+# 2**62 bytes: far above any machine, far below what PostgreSQL's bigint overflows at.
+BYTES_MAX = 2**62
+Bytes = Annotated[int, Field(ge=0, le=BYTES_MAX)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Address = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00-\x20\x7f]*$")]
+Word = Annotated[str, StringConstraints(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class Gpu(Lenient):
+    vendor: Word
+    name: Annotated[str, StringConstraints(max_length=255)] = ""
+    index: int = 0
+    total_vram: Bytes | None = None
+    available_vram: Bytes | None = None
+    compute_capability: Word | None = None
+    driver: Word | None = None
+    uuid: Annotated[str, StringConstraints(max_length=128)] | None = None
+
+
+class HardwareReport(Lenient):
+    """What a worker reads off its machine. Absent means unknown; zero is a real reading."""
+
+    total_vram: Bytes | None = None
+    available_vram: Bytes | None = None
+    total_ram: Bytes | None = None
+    available_ram: Bytes | None = None
+    total_disk: Bytes | None = Field(default=None, description="The filesystem behind the models directory.")
+    available_disk: Bytes | None = None
+    gpu_vendor: Word | None = None
+    gpu_compute_capability: Word | None = None
+    capability: Word | None = None
+    cpu_cores: Annotated[int, Field(ge=0, le=65536)] | None = None
+    cpu_threads: Annotated[int, Field(ge=0, le=65536)] | None = None
+    architecture: Word | None = None
+    system: Word | None = None
+    unified_memory: bool | None = None
+    gpus: Annotated[list[Gpu], Field(max_length=64)] | None = None
+
+
+class RegisterIn(HardwareReport):
+    """`POST /api/node/register`: a worker presents itself, the first time and after every start."""
+
+    name: Name
+    node_type: str = "backend"
+    credential: Annotated[str, StringConstraints(min_length=32, max_length=128)] = Field(
+        description="The secret that the worker made for itself; only its hash is kept."
+    )
+    boot_id: Annotated[str, StringConstraints(min_length=8, max_length=64)]
+    bus_public_key: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        default=None, description="The worker's public nkey; the seed never leaves the machine."
+    )
+    token: Annotated[str, StringConstraints(max_length=128)] | None = Field(
+        default=None, description="A join token, if it is not sent as a bearer token."
+    )
+    address: Address = ""
+    http_address: Address = ""
+    labels: dict[str, str] = Field(default_factory=dict, max_length=64)
+    max_replicas_per_model: int = 1
+    vram_budget: Annotated[str, StringConstraints(max_length=64)] | None = None
+    version: Word = ""
+
+
+class RegisterOut(Lenient):
+    id: str
+    name: str
+    node_type: str
+    status: str
+    approved: bool
+    created_at: datetime
+    max_replicas_per_model: int
+    heartbeat_interval_s: float
+    nats_url: str | None = Field(default=None, description="Where the bus is; absent while the node is pending.")
+    nats_jwt: str | None = None
+    nats_jwt_expires_in_s: float | None = None
+    api_token: str | None = Field(default=None, description="For agent nodes: an API key, told once.")
+
+
+class HeartbeatIn(HardwareReport):
+    """`POST /api/node/{id}/heartbeat`: every field may be absent, which leaves the last value."""
+
+    boot_id: Annotated[str, StringConstraints(max_length=64)] | None = None
+    bus_ok: bool | None = Field(default=None, description="Whether the worker is on the bus.")
+
+
+class HeartbeatOut(Lenient):
+    message: str = "ok"
+    approved: bool
+    draining: bool
+    heartbeat_interval_s: float
+
+
+class CredentialsIn(Lenient):
+    bus_public_key: Annotated[str, StringConstraints(max_length=64)]
+
+
+class CredentialsOut(Lenient):
+    nats_url: str
+    nats_jwt: str
+    nats_jwt_expires_in_s: float
+
+
+class Condition(Lenient):
+    """One fact about a node, with since when and why."""
+
+    name: str = Field(examples=["approved", "alive", "on_bus", "draining"])
+    holds: bool | None = Field(description="null: not known yet")
+    since: datetime | None = None
+    reason: str = ""
+
+
+class NodeOut(HardwareReport):
+    """A node as admins see it. `status` is computed from the conditions; nothing stores it."""
+
+    id: str
+    name: str
+    node_type: str
+    status: str = Field(examples=["pending", "healthy", "unhealthy", "offline", "draining"])
+    status_reason: str = Field(examples=["Heartbeats arrive, but the node is not on the bus."])
+    schedulable: bool
+    conditions: list[Condition]
+    address: str
+    http_address: str
+    reported_available_vram: Bytes | None = Field(default=None, description="Before the budget is applied.")
+    reserved_vram: Bytes = 0
+    max_replicas_per_model: int
+    max_replicas_per_model_manually_set: bool
+    vram_budget: str
+    vram_budget_bytes: Bytes | None = None
+    vram_budget_manually_set: bool
+    labels: dict[str, str]
+    label_sources: dict[str, str] = Field(description="auto, worker or admin, by key")
+    model_count: int = 0
+    in_flight_count: int = 0
+    boot_id: str
+    version: str
+    last_heartbeat: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class ApproveOut(Lenient):
+    id: str
+    name: str
+    node_type: str
+    status: str
+    message: str
+    api_token: str | None = None
+
+
+class ReplicaOut(Lenient):
+    id: str
+    node_id: str
+    model_name: str
+    replica_index: int
+    address: str
+    state: str
+    in_flight: int
+    last_used: datetime | None
+    config_revision: str
+
+
+class MessageOut(Lenient):
+    message: str
+
+
+class ProbeOut(Lenient):
+    """What the node itself answers over the bus."""
+
+    node_id: str
+    boot_id: str
+    name: str
+    version: str
+    uptime_s: float
+    hardware: dict[str, Any] = Field(default_factory=dict)
+
+
+class SlotsIn(Strict):
+    value: Annotated[int, Field(ge=1, le=1024, examples=[4])]
+
+
+class SlotsOut(Lenient):
+    max_replicas_per_model: int
+    reset: bool = False
+
+
+class BudgetIn(Strict):
+    value: Annotated[str, StringConstraints(max_length=64)] = Field(examples=["80%", "12GB", ""])
+
+
+class BudgetOut(Lenient):
+    vram_budget: str
+    vram_budget_bytes: Bytes | None = None
+    reset: bool = False

@@ -13,7 +13,9 @@ class ErrorBody(Lenient):
     code: str = Field(description="A stable slug for programs.", examples=["node_not_found"])
     message: str = Field(description="A sentence for people.", examples=["There is no node named gpu-9."])
     hint: str | None = Field(default=None, examples=["`corral nodes list` shows the nodes."])
-    type: str = Field(default="corral_error", description="Kept for scripts of the ancestor: node_error on node routes.")
+    type: str = Field(
+        default="corral_error", description="Kept for scripts of the ancestor: node_error on node routes."
+    )
     details: dict[str, Any] = Field(default_factory=dict)
     request_id: str | None = Field(default=None, description="Find the request in the logs by this.")
 

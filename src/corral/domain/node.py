@@ -1,0 +1,123 @@
+"""A node: a registered machine. Its facts stand apart and are never folded into one column.
+
+    approval   an admin's decision          approved_at
+    drain      an admin's intent            drained_at        (self_drained_at: the worker's own wish)
+    liveness   an observation               alive | lost | left
+    bus        an observation               bus_ok: True | False | None (not known yet)
+
+The status that people see is computed from these (`policy/status.py`) and stored nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NewType
+
+NodeId = NewType("NodeId", str)
+
+
+class NodeType(StrEnum):
+    BACKEND = "backend"  # runs engines
+    AGENT = "agent"  # runs agent work only; never gets a backend or a model
+
+
+class Liveness(StrEnum):
+    ALIVE = "alive"  # its lease is being renewed by heartbeats
+    LOST = "lost"  # the lease ran out; the next heartbeat brings it back
+    LEFT = "left"  # its worker said goodbye; only a new start brings it back
+
+
+class NodeStatus(StrEnum):
+    PENDING = "pending"  # not approved yet
+    DRAINING = "draining"  # taken out of service on purpose
+    OFFLINE = "offline"  # lost, or left
+    UNHEALTHY = "unhealthy"  # heartbeats arrive, commands do not
+    HEALTHY = "healthy"  # approved, alive, on the bus, not drained
+
+
+class LabelSource(StrEnum):
+    AUTO = "auto"  # derived from the machine
+    WORKER = "worker"  # sent by the worker at registration
+    ADMIN = "admin"  # set by an admin; outlives registrations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What the worker last reported. None is unknown; zero is a reading."""
+
+    total_vram: int | None = None
+    available_vram: int | None = None
+    total_ram: int | None = None
+    available_ram: int | None = None
+    total_disk: int | None = None
+    available_disk: int | None = None
+    gpu_vendor: str | None = None
+    gpu_compute_capability: str | None = None
+    capability: str | None = None
+    cpu_cores: int | None = None
+    cpu_threads: int | None = None
+    architecture: str | None = None
+    system: str | None = None
+    unified_memory: bool | None = None
+    gpus: tuple[dict[str, Any], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    key: str
+    value: str
+    source: LabelSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    id: NodeId
+    name: str
+    type: NodeType
+    credential_hash: str
+    boot_id: str
+    version: str = ""
+    address: str = ""
+    http_address: str = ""
+    bus_public_key: str | None = None
+    hardware: Hardware = field(default_factory=Hardware)
+
+    approved_at: datetime | None = None
+    approved_by: str | None = None
+    drained_at: datetime | None = None
+    drained_by: str | None = None
+    self_drained_at: datetime | None = None
+    liveness: Liveness = Liveness.ALIVE
+    liveness_since: datetime
+    bus_ok: bool | None = None
+    bus_since: datetime | None = None
+    last_heartbeat_at: datetime | None = None
+
+    # Policy, apart from what is observed: the worker's flag and the admin's override, which wins.
+    slots_reported: int = 1
+    slots_override: int | None = None
+    budget_reported: str | None = None
+    budget_override: str | None = None  # "" means: the admin says there is no cap
+
+    created_at: datetime
+    updated_at: datetime
+
+    labels: tuple[Label, ...] = ()
+    reserved_vram: int = 0
+    model_count: int = 0
+    in_flight_count: int = 0
+
+    @property
+    def slots(self) -> int:
+        return self.slots_reported if self.slots_override is None else self.slots_override
+
+    @property
+    def budget(self) -> str:
+        chosen = self.budget_reported if self.budget_override is None else self.budget_override
+        return chosen or ""
+
+    @property
+    def label_map(self) -> dict[str, str]:
+        return {label.key: label.value for label in self.labels}

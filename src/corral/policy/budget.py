@@ -1,0 +1,81 @@
+"""How much of a node's VRAM Corral may use.
+
+Written as a person would: `80%`, `0.8`, `12GB` (decimal), `12GiB` (binary), bytes; empty or 0 means no cap.
+Resolved against the raw total at reading time, so a changed budget or a changed card counts at once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from corral.domain.errors import InvalidRequest
+
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgtp", start=1)}
+_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgtp", start=1)}
+_UNITS |= {letter: 1000**power for power, letter in enumerate("kmgtp", start=1)}
+_FORM = re.compile(r"^(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>%|[a-zA-Z]{0,3})$", re.ASCII)
+_HINT = "Write it as 80%, 0.8, 12GB, 12GiB or a number of bytes; empty for no cap."
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Either a share of the card or a number of bytes; neither means no cap."""
+
+    fraction: float | None = None
+    size_bytes: int | None = None
+
+    def ceiling(self, total: int | None) -> int | None:
+        """The cap in bytes, never above the card; None means no cap, or a share of an unknown card."""
+        if self.fraction is not None:
+            return None if total is None else int(total * self.fraction)
+        if self.size_bytes is not None:
+            return self.size_bytes if total is None else min(self.size_bytes, total)
+        return None
+
+    def cap(self, available: int | None, total: int | None) -> int | None:
+        ceiling = self.ceiling(total)
+        if available is None or ceiling is None:
+            return available
+        return min(available, ceiling)
+
+
+NO_CAP = Budget()
+
+
+def parse_budget(text: str) -> Budget:
+    text = text.strip()
+    if not text:
+        return NO_CAP
+    form = _FORM.match(text)
+    if form is None:
+        raise InvalidRequest(f"{text[:64]!r} is not a VRAM budget.", hint=_HINT, code="bad_budget")
+    number, unit = float(form["number"]), form["unit"].lower()
+    if unit == "%":
+        return _share(number / 100, text)
+    if unit not in _UNITS:
+        raise InvalidRequest(f"{form['unit']!r} is not a unit of size.", hint=_HINT, code="bad_budget")
+    if number == 0:
+        return NO_CAP
+    if unit == "" and number <= 1:
+        return _share(number, text)
+    if unit == "" and not number.is_integer():
+        raise InvalidRequest(
+            f"{text} is neither a share up to 1 nor a whole number of bytes.", hint=_HINT, code="bad_budget"
+        )
+    return Budget(size_bytes=min(int(number * _UNITS[unit]), 2**62))
+
+
+def _share(fraction: float, text: str) -> Budget:
+    if fraction > 1:
+        raise InvalidRequest(f"{text} is more than the whole card.", hint="Use at most 100%.", code="bad_budget")
+    return NO_CAP if fraction == 0 else Budget(fraction=fraction)
+
+
+def budget_or_no_cap(text: str) -> Budget:
+    """For what is stored already: every way in is checked, so an unreadable one must not stop the node."""
+    try:
+        return parse_budget(text)
+    except InvalidRequest:
+        return NO_CAP

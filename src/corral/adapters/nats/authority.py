@@ -14,11 +14,11 @@ from typing import Any
 
 from corral.adapters.nats.claims import JWT_VERSION, sign_claims
 from corral.adapters.nats.keys import Key, KeyKind, key_from_seed, new_key
+from corral.bus.codec import MAX_MESSAGE_BYTES
 from corral.domain.errors import InvalidRequest
 
 # 2024-01-01T00:00:00Z: older than any change that is ever pushed.
 PRELOAD_ISSUED_AT = 1_704_067_200
-MAX_MESSAGE_BYTES = 1024 * 1024
 # A cluster is a handful of machines; the limit keeps a runaway client from eating the server's memory.
 MAX_CONNECTIONS = 4096
 # A client that does not read for this long is cut off instead of holding up the others.
@@ -112,8 +112,9 @@ class Authority:
         }
         if tls is not None:
             settings["tls"] = _tls_block(tls)
-        # JSON is a subset of the server's own format, and its quoting is known to be right.
-        return "\n".join(f"{name}: {json.dumps(value, indent=2)}" for name, value in settings.items()) + "\n"
+        # JSON is a subset of the server's own format, except that the server does not know \\u escapes.
+        lines = [f"{name}: {json.dumps(value, indent=2, ensure_ascii=False)}" for name, value in settings.items()]
+        return "\n".join(lines) + "\n"
 
     def _operator_token(self) -> str:
         operator = self.operator_key

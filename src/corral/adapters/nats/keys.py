@@ -116,4 +116,4 @@ def _hint_about(text: str, wanted: KeyKind) -> str:
             return f"What was given is the seed of a NATS {kind}."
     if text[:1] in _LETTERS.values() and len(text) == PUBLIC_KEY_CHARACTERS:
         return f"What was given looks like a public key; the seed of the {wanted} is needed."
-    return "`Authority.create()` makes new ones; an existing one is in the file that your NATS operator keeps."
+    return f"A seed is one line of capital letters and digits that begins with {wanted.seed_prefix}."

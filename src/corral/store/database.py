@@ -1,0 +1,147 @@
+"""Transactions on PostgreSQL.
+
+`transaction` commits when its block ends and rolls back when it raises. A transaction does nothing but talk to the
+database: no other waiting inside, so that locks are held for milliseconds. A server that does not answer becomes
+`StoreUnavailable`, whatever the driver calls it. `after_commit` is told when events were written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any, Protocol
+
+import asyncpg
+from sqlalchemy import Executable, event
+from sqlalchemy.engine import CursorResult, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from corral.domain.errors import Conflict, InvalidRequest, StoreUnavailable
+
+CONNECT_LIMIT_S = 5.0
+# No statement of ours is long; one that runs this long is stuck behind something.
+STATEMENT_LIMIT_S = 20.0
+POOL_SIZE = 10
+# SQLSTATE classes and codes of a server that is away, starting, stopping or out of room.
+_AWAY = ("08", "57P01", "57P02", "57P03", "53300")
+_TRY_AGAIN = ("40001", "40P01", "55P03")
+
+
+class Transaction:
+    """An open transaction. `wrote_events` is set by `store/outbox.py`."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+        self.wrote_events = False
+
+    async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+        return await self.connection.execute(statement, parameters)
+
+
+class Gate(Protocol):
+    """What surrounds every transaction. Production has none; the simulator orders and disturbs them here."""
+
+    def pass_through(self) -> AbstractAsyncContextManager[None]: ...
+
+    async def began(self, transaction: Transaction) -> None: ...
+
+
+class Database:
+    def __init__(self, url: str, *, gate: Gate | None = None, pool_size: int = POOL_SIZE) -> None:
+        self._engine = _engine(url, pool_size)
+        self._gate = gate
+        self.after_commit: Callable[[], None] = lambda: None
+
+    @property
+    def engine(self) -> AsyncEngine:
+        return self._engine
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        surroundings = self._gate.pass_through() if self._gate else nullcontext()
+        async with surroundings:
+            try:
+                async with self._engine.begin() as connection:
+                    tx = Transaction(connection)
+                    if self._gate:
+                        await self._gate.began(tx)
+                    yield tx
+            except (DBAPIError, PoolTimeoutError, OSError, TimeoutError, asyncpg.PostgresError) as error:
+                raise _translate(error) from error
+        if tx.wrote_events:
+            self.after_commit()
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+def _engine(url: str, pool_size: int) -> AsyncEngine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        raise InvalidRequest(
+            f"{parsed.get_backend_name()} is not supported: Corral keeps its registry in PostgreSQL.",
+            hint="CORRAL_DATABASE_URL=postgresql://user:password@host:5432/corral",
+        )
+    return create_async_engine(
+        parsed.set(drivername="postgresql+asyncpg"),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_timeout=CONNECT_LIMIT_S,
+        # A restarted server leaves dead connections in the pool; asking first costs a fraction of a millisecond.
+        pool_pre_ping=True,
+        connect_args={
+            "timeout": CONNECT_LIMIT_S,
+            "command_timeout": STATEMENT_LIMIT_S,
+            "server_settings": {
+                "application_name": "corral",
+                "lock_timeout": "10s",
+                "idle_in_transaction_session_timeout": "30s",
+                "timezone": "UTC",
+                "jit": "off",
+            },
+        },
+    )
+
+
+def count_statements(database: Database, seen: Callable[[str], None]) -> None:
+    """Tell `seen` of every statement that goes to the server; for tests and benchmarks."""
+
+    @event.listens_for(database.engine.sync_engine, "before_cursor_execute")
+    def _before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen(statement)
+
+
+def _translate(error: BaseException) -> BaseException:
+    """The driver's many words for one of three things: away, try again, or a bug (passed on as it is)."""
+    if isinstance(error, (OSError, TimeoutError, PoolTimeoutError, asyncio.IncompleteReadError)):
+        return _away(error)
+    state = _sqlstate(error)
+    if state.startswith(_AWAY):
+        return _away(error)
+    if state in _TRY_AGAIN:
+        return Conflict("Another change got in between; try again.", code="try_again")
+    if isinstance(error, (InterfaceError, OperationalError)) and not state:
+        return _away(error)
+    if isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error.orig, OSError)):
+        return _away(error)
+    return error
+
+
+def _away(error: BaseException) -> StoreUnavailable:
+    first_line = (str(error) or type(error).__name__).strip().splitlines()[0]
+    return StoreUnavailable(
+        "PostgreSQL does not answer.",
+        hint="Nothing is lost; Corral goes on by itself when it is back.",
+        details={"cause": first_line[:200]},
+    )
+
+
+def _sqlstate(error: BaseException) -> str:
+    for candidate in (error, getattr(error, "orig", None), getattr(getattr(error, "orig", None), "__cause__", None)):
+        state = getattr(candidate, "sqlstate", None)
+        if isinstance(state, str):
+            return state
+    return ""

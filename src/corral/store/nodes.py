@@ -1,0 +1,291 @@
+"""Nodes in the registry: reading them whole, and writing one fact at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Select, and_, delete, func, insert, select, text, update
+
+from corral.domain.errors import NotFound
+from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
+from corral.store.database import Transaction
+from corral.store.schema import NOW, node_labels, nodes, replicas, reservations
+
+HARDWARE_COLUMNS = tuple(field.name for field in fields(Hardware))
+# Whose label counts when several give the same key.
+_PRECEDENCE = {LabelSource.AUTO: 0, LabelSource.WORKER: 1, LabelSource.ADMIN: 2}
+
+
+def _whole_node() -> Select[Any]:
+    labels = (
+        select(
+            func.coalesce(
+                func.jsonb_agg(func.jsonb_build_array(node_labels.c.key, node_labels.c.value, node_labels.c.source)),
+                text("'[]'::jsonb"),
+            )
+        )
+        .where(node_labels.c.node_id == nodes.c.id)
+        .scalar_subquery()
+    )
+    reserved = (
+        select(func.coalesce(func.sum(reservations.c.vram_bytes), 0))
+        .where(reservations.c.node_id == nodes.c.id)
+        .scalar_subquery()
+    )
+    loaded = and_(replicas.c.node_id == nodes.c.id, replicas.c.state == "loaded")
+    return select(
+        nodes,
+        labels.label("label_rows"),
+        reserved.label("reserved_vram"),
+        select(func.count(func.distinct(replicas.c.model))).where(loaded).scalar_subquery().label("model_count"),
+        select(func.coalesce(func.sum(replicas.c.in_flight), 0))
+        .where(loaded)
+        .scalar_subquery()
+        .label("in_flight_count"),
+    )
+
+
+def _to_node(row: Any) -> Node:
+    values: Mapping[str, Any] = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
+    gpus = values["gpus"]
+    return Node(
+        id=NodeId(values["id"]),
+        name=values["name"],
+        type=NodeType(values["node_type"]),
+        credential_hash=values["credential_hash"],
+        boot_id=values["boot_id"],
+        version=values["version"],
+        address=values["address"],
+        http_address=values["http_address"],
+        bus_public_key=values["bus_public_key"],
+        hardware=Hardware(
+            **{name: values[name] for name in HARDWARE_COLUMNS if name != "gpus"},
+            gpus=None if gpus is None else tuple(gpus),
+        ),
+        approved_at=values["approved_at"],
+        approved_by=values["approved_by"],
+        drained_at=values["drained_at"],
+        drained_by=values["drained_by"],
+        self_drained_at=values["self_drained_at"],
+        liveness=Liveness(values["liveness"]),
+        liveness_since=values["liveness_since"],
+        bus_ok=values["bus_ok"],
+        bus_since=values["bus_since"],
+        last_heartbeat_at=values["last_heartbeat_at"],
+        slots_reported=values["slots_reported"],
+        slots_override=values["slots_override"],
+        budget_reported=values["budget_reported"],
+        budget_override=values["budget_override"],
+        created_at=values["created_at"],
+        updated_at=values["updated_at"],
+        labels=_effective_labels(values["label_rows"]),
+        reserved_vram=int(values["reserved_vram"]),
+        model_count=values["model_count"],
+        in_flight_count=int(values["in_flight_count"]),
+    )
+
+
+def _effective_labels(rows: Sequence[Sequence[str]]) -> tuple[Label, ...]:
+    labels = [Label(key=key, value=value, source=LabelSource(source)) for key, value, source in rows]
+    labels.sort(key=lambda label: _PRECEDENCE[label.source])
+    by_key = {label.key: label for label in labels}
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+async def list_nodes(tx: Transaction) -> list[Node]:
+    return [_to_node(row) for row in await tx.execute(_whole_node().order_by(nodes.c.name))]
+
+
+async def find_node(tx: Transaction, reference: str) -> Node | None:
+    """By id, or by name. A name that looks like an id is still found by name."""
+    by_id = None if _uuid(reference) is None else nodes.c.id == _uuid(reference)
+    for where in (by_id, nodes.c.name == reference[:256]):
+        if where is not None:
+            row = (await tx.execute(_whole_node().where(where))).one_or_none()
+            if row is not None:
+                return _to_node(row)
+    return None
+
+
+async def get_node(tx: Transaction, reference: str) -> Node:
+    node = await find_node(tx, reference)
+    if node is None:
+        raise NotFound(
+            f"There is no node {reference[:80]!r}.", hint="`corral nodes list` shows the nodes.", code="node_not_found"
+        )
+    return node
+
+
+async def lock_node(tx: Transaction, reference: str) -> Node:
+    """Read a node and keep it from changing until the transaction ends."""
+    node = await get_node(tx, reference)
+    locked = await tx.execute(select(nodes.c.id).where(nodes.c.id == node.id).with_for_update())
+    if locked.one_or_none() is None:
+        raise NotFound(f"Node {node.name} has just been removed.", code="node_not_found")
+    return await get_node(tx, node.id)
+
+
+def _uuid(text_: str) -> str | None:
+    try:
+        return str(UUID(text_))
+    except ValueError:
+        return None
+
+
+async def insert_node(tx: Transaction, values: Mapping[str, Any], lease_s: float) -> bool:
+    """False if the name is taken by now."""
+    made = await tx.execute(text("SELECT 1 FROM nodes WHERE name = :name FOR UPDATE"), {"name": values["name"]})
+    if made.one_or_none() is not None:
+        return False
+    statement = insert(nodes).values(
+        **values, liveness=Liveness.ALIVE, last_heartbeat_at=NOW, lease_expires_at=_lease_end(lease_s)
+    )
+    await tx.execute(statement)
+    return True
+
+
+def _lease_end(lease_s: float) -> Any:
+    return func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, lease_s)
+
+
+async def update_node(tx: Transaction, node_id: NodeId, values: Mapping[str, Any]) -> None:
+    await tx.execute(update(nodes).where(nodes.c.id == node_id).values(**values, updated_at=NOW))
+
+
+async def renew_lease(tx: Transaction, node_id: NodeId, lease_s: float) -> None:
+    await tx.execute(
+        update(nodes).where(nodes.c.id == node_id).values(last_heartbeat_at=NOW, lease_expires_at=_lease_end(lease_s))
+    )
+
+
+async def set_liveness(tx: Transaction, node_id: NodeId, liveness: Liveness) -> None:
+    await tx.execute(
+        update(nodes)
+        .where(nodes.c.id == node_id, nodes.c.liveness != liveness)
+        .values(liveness=liveness, liveness_since=NOW, updated_at=NOW)
+    )
+
+
+async def set_bus(tx: Transaction, node_id: NodeId, *, is_on_bus: bool | None) -> bool:
+    """True if this is news."""
+    changed = await tx.execute(
+        update(nodes)
+        .where(nodes.c.id == node_id, nodes.c.bus_ok.is_distinct_from(is_on_bus))
+        .values(bus_ok=is_on_bus, bus_since=NOW, updated_at=NOW)
+        .returning(nodes.c.id)
+    )
+    return changed.one_or_none() is not None
+
+
+async def delete_node(tx: Transaction, node_id: NodeId) -> None:
+    await tx.execute(delete(nodes).where(nodes.c.id == node_id))
+
+
+async def replace_labels(tx: Transaction, node_id: NodeId, source: LabelSource, labels: Mapping[str, str]) -> None:
+    """Make the labels of one source exactly these; those of other sources stay."""
+    await tx.execute(delete(node_labels).where(node_labels.c.node_id == node_id, node_labels.c.source == source))
+    if labels:
+        await tx.execute(
+            insert(node_labels),
+            [{"node_id": node_id, "key": key, "source": source, "value": value} for key, value in labels.items()],
+        )
+
+
+async def delete_label(tx: Transaction, node_id: NodeId, key: str, source: LabelSource) -> None:
+    await tx.execute(
+        delete(node_labels).where(
+            node_labels.c.node_id == node_id, node_labels.c.key == key, node_labels.c.source == source
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatChange:
+    """What a batch of heartbeats changed about one node, beyond its numbers."""
+
+    node_id: NodeId
+    name: str
+    came_back: bool
+    bus_changed: bool
+    hardware_changed: bool
+
+
+# One statement for any number of nodes. Rows are locked in the order of their ids, so that two frontends that
+# flush at once wait for each other instead of dead-locking. Absent fields keep the last value; a pending node's
+# numbers do not move; a node that left stays left; an older process of a node is not heard.
+_HEARTBEATS = text("""
+    WITH beat AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS beat(
+            node_id uuid, boot_id text, bus_ok boolean,
+            total_vram bigint, available_vram bigint, total_ram bigint, available_ram bigint,
+            total_disk bigint, available_disk bigint, gpu_vendor text)
+    ), old AS (
+        SELECT n.id, n.liveness, n.bus_ok, n.total_vram, n.gpu_vendor, n.approved_at IS NOT NULL AS is_approved
+          FROM nodes n JOIN beat ON beat.node_id = n.id
+         WHERE n.liveness <> 'left' AND (beat.boot_id IS NULL OR beat.boot_id = n.boot_id)
+         ORDER BY n.id
+           FOR UPDATE OF n
+    )
+    UPDATE nodes n SET
+        last_heartbeat_at = corral_now(),
+        lease_expires_at = corral_now() + make_interval(secs => :lease_s),
+        liveness = 'alive',
+        liveness_since = CASE WHEN old.liveness = 'alive' THEN n.liveness_since ELSE corral_now() END,
+        bus_ok = COALESCE(beat.bus_ok, n.bus_ok),
+        bus_since = CASE WHEN beat.bus_ok IS DISTINCT FROM n.bus_ok AND beat.bus_ok IS NOT NULL
+                         THEN corral_now() ELSE n.bus_since END,
+        total_vram = CASE WHEN old.is_approved THEN COALESCE(beat.total_vram, n.total_vram) ELSE n.total_vram END,
+        available_vram = CASE WHEN old.is_approved
+                              THEN COALESCE(beat.available_vram, n.available_vram) ELSE n.available_vram END,
+        total_ram = CASE WHEN old.is_approved THEN COALESCE(beat.total_ram, n.total_ram) ELSE n.total_ram END,
+        available_ram = CASE WHEN old.is_approved
+                             THEN COALESCE(beat.available_ram, n.available_ram) ELSE n.available_ram END,
+        total_disk = CASE WHEN old.is_approved THEN COALESCE(beat.total_disk, n.total_disk) ELSE n.total_disk END,
+        available_disk = CASE WHEN old.is_approved
+                              THEN COALESCE(beat.available_disk, n.available_disk) ELSE n.available_disk END,
+        gpu_vendor = CASE WHEN old.is_approved THEN COALESCE(beat.gpu_vendor, n.gpu_vendor) ELSE n.gpu_vendor END
+      FROM beat JOIN old ON old.id = beat.node_id
+     WHERE n.id = old.id
+    RETURNING n.id, n.name,
+              old.liveness <> 'alive' AS came_back,
+              old.bus_ok IS DISTINCT FROM n.bus_ok AS bus_changed,
+              (old.total_vram, old.gpu_vendor) IS DISTINCT FROM (n.total_vram, n.gpu_vendor) AS hardware_changed
+""")
+
+
+async def apply_heartbeats(
+    tx: Transaction, batch: Collection[Mapping[str, Any]], lease_s: float
+) -> list[HeartbeatChange]:
+    """Write a batch; returns the nodes for which more than numbers changed."""
+    rows = await tx.execute(_HEARTBEATS, {"batch": json.dumps(list(batch)), "lease_s": lease_s})
+    return [
+        HeartbeatChange(
+            node_id=NodeId(str(row.id)),
+            name=row.name,
+            came_back=row.came_back,
+            bus_changed=row.bus_changed,
+            hardware_changed=row.hardware_changed,
+        )
+        for row in rows
+        if row.came_back or row.bus_changed or row.hardware_changed
+    ]
+
+
+_EXPIRE = text("""
+    UPDATE nodes
+       SET liveness = 'lost', liveness_since = corral_now(), updated_at = corral_now()
+     WHERE id IN (
+        SELECT id FROM nodes
+         WHERE liveness = 'alive' AND lease_expires_at < corral_now()
+         ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+    RETURNING id, name
+""")
+
+
+async def expire_leases(tx: Transaction, limit: int) -> list[tuple[NodeId, str]]:
+    """Mark the nodes whose lease has run out as lost."""
+    return [(NodeId(str(row.id)), row.name) for row in await tx.execute(_EXPIRE, {"limit": limit})]

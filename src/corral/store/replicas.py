@@ -1,0 +1,143 @@
+"""Replicas, the reservations of those to come, and the rules that ask for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from corral.domain.errors import Conflict
+from corral.domain.node import NodeId
+from corral.domain.replica import Replica, ReplicaState, Rule
+from corral.policy.fit import free_vram
+from corral.policy.labels import parse_selector
+from corral.store import nodes as node_store
+from corral.store import outbox
+from corral.store.database import Transaction
+from corral.store.schema import NOW, replicas, reservations, rules
+
+
+async def put_replica(tx: Transaction, replica: Replica) -> None:
+    """Insert or update by node, model and index; an update keeps the row's id."""
+    values = {
+        "state": replica.state,
+        "address": replica.address,
+        "revision": replica.revision,
+        "in_flight": replica.in_flight,
+        "last_used_at": replica.last_used_at,
+    }
+    statement = insert(replicas).values(
+        id=replica.id, node_id=replica.node_id, model=replica.model, replica_index=replica.index, **values
+    )
+    await tx.execute(
+        statement.on_conflict_do_update(
+            index_elements=["node_id", "model", "replica_index"], set_={**values, "updated_at": NOW}
+        )
+    )
+
+
+async def list_replicas(tx: Transaction, node_id: NodeId | None = None) -> list[Replica]:
+    statement = select(replicas).order_by(replicas.c.model, replicas.c.node_id, replicas.c.replica_index)
+    if node_id is not None:
+        statement = statement.where(replicas.c.node_id == node_id)
+    return [_to_replica(row) for row in await tx.execute(statement)]
+
+
+async def remove_replicas(
+    tx: Transaction, node_id: NodeId, reason: str, *, model: str | None = None, index: int | None = None
+) -> int:
+    """The one way in which replica rows go. Each model that lost some gets one event, in the same transaction."""
+    statement = delete(replicas).where(replicas.c.node_id == node_id).returning(replicas.c.model)
+    if model is not None:
+        statement = statement.where(replicas.c.model == model)
+    if index is not None:
+        statement = statement.where(replicas.c.replica_index == index)
+    gone = Counter(row.model for row in await tx.execute(statement))
+    await outbox.append_many(
+        tx,
+        "replica.removed",
+        [
+            (name, {"node_id": node_id, "model": name, "count": count, "index": index, "reason": reason})
+            for name, count in sorted(gone.items())
+        ],
+    )
+    return gone.total()
+
+
+def _to_replica(row: Any) -> Replica:
+    return Replica(
+        id=row.id,
+        node_id=NodeId(row.node_id),
+        model=row.model,
+        index=row.replica_index,
+        state=ReplicaState(row.state),
+        address=row.address,
+        revision=row.revision,
+        in_flight=row.in_flight,
+        last_used_at=row.last_used_at,
+    )
+
+
+async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, holder: str, size_bytes: int) -> None:
+    """Set VRAM aside for a load. Two that race wait for each other on the node's row; only what fits is granted."""
+    if size_bytes == 0:
+        return
+    node = await node_store.lock_node(tx, node_id)
+    free = free_vram(node)
+    if free is None or free < size_bytes:
+        raise Conflict(
+            f"Node {node.name} has {free or 0} bytes of VRAM free, {size_bytes} are needed.", code="insufficient_vram"
+        )
+    await tx.execute(
+        insert(reservations).values(id=reservation_id, node_id=node_id, holder=holder, vram_bytes=size_bytes)
+    )
+
+
+async def release_vram(tx: Transaction, node_id: NodeId, holder: str) -> None:
+    """Give back what the holder reserved; nothing, if it holds nothing."""
+    await tx.execute(delete(reservations).where(reservations.c.node_id == node_id, reservations.c.holder == holder))
+
+
+async def put_rule(tx: Transaction, model: str, selector: object, *, least: int = 0, most: int = 0) -> Rule:
+    """Save a rule. The selector is checked here, on the way in: a broken one is never stored."""
+    checked = parse_selector(selector)
+    values = {"selector": checked, "min_replicas": least, "max_replicas": most}
+    statement = insert(rules).values(model=model, **values)
+    await tx.execute(statement.on_conflict_do_update(index_elements=["model"], set_={**values, "updated_at": NOW}))
+    await outbox.append(tx, "rule.changed", model)
+    return Rule(model=model, selector=checked, min_replicas=least, max_replicas=most)
+
+
+async def list_rules(tx: Transaction) -> list[Rule]:
+    return [
+        Rule(
+            model=row.model,
+            selector=row.selector,
+            min_replicas=row.min_replicas,
+            max_replicas=row.max_replicas,
+            unsatisfiable_until=row.unsatisfiable_until,
+            unsatisfiable_ticks=row.unsatisfiable_ticks,
+        )
+        for row in await tx.execute(select(rules).order_by(rules.c.model))
+    ]
+
+
+async def mark_unsatisfiable(tx: Transaction, model: str, for_s: float) -> None:
+    until = func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
+    await tx.execute(
+        update(rules)
+        .where(rules.c.model == model)
+        .values(unsatisfiable_until=until, unsatisfiable_ticks=rules.c.unsatisfiable_ticks + 1)
+    )
+
+
+async def clear_unsatisfiable(tx: Transaction) -> None:
+    """The fleet has changed: rules that were put aside as impossible deserve another look."""
+    await tx.execute(
+        text(
+            "UPDATE rules SET unsatisfiable_until = NULL, unsatisfiable_ticks = 0"
+            " WHERE unsatisfiable_until IS NOT NULL OR unsatisfiable_ticks > 0"
+        )
+    )

@@ -1,0 +1,265 @@
+"""The tables. `migrations/` makes them; a test holds the two against each other.
+
+Every table that hangs on a node has a foreign key with ON DELETE CASCADE: removing a node leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP, UUID
+from sqlalchemy.types import UserDefinedType
+
+NOW = text("corral_now()")
+TIME = TIMESTAMP(timezone=True)
+ID = UUID(as_uuid=False)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+    }
+)
+
+
+class Xid8(UserDefinedType[str]):
+    """PostgreSQL's 64-bit transaction id; read as text."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "xid8"
+
+
+def _node_id(*, primary_key: bool = False) -> Column[str]:
+    return Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, primary_key=primary_key)
+
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("name", String(255), nullable=False, unique=True),
+    Column("node_type", String(16), nullable=False),
+    Column("credential_hash", String(64), nullable=False),
+    Column("bus_public_key", String(64)),
+    Column("boot_id", String(64), nullable=False),
+    Column("version", String(64), nullable=False, server_default=""),
+    Column("address", String(255), nullable=False, server_default=""),
+    Column("http_address", String(255), nullable=False, server_default=""),
+    # approval: an admin's decision
+    Column("approved_at", TIME),
+    Column("approved_by", String(255)),
+    # drain: an admin's intent, and apart from it the worker's own wish
+    Column("drained_at", TIME),
+    Column("drained_by", String(255)),
+    Column("self_drained_at", TIME),
+    # liveness and bus: observations
+    Column("liveness", String(8), nullable=False),
+    Column("liveness_since", TIME, nullable=False, server_default=NOW),
+    Column("lease_expires_at", TIME, nullable=False),
+    Column("last_heartbeat_at", TIME),
+    Column("bus_ok", Boolean),
+    Column("bus_since", TIME),
+    # what the worker reports; NULL is unknown, 0 is a reading
+    Column("total_vram", BigInteger),
+    Column("available_vram", BigInteger),
+    Column("total_ram", BigInteger),
+    Column("available_ram", BigInteger),
+    Column("total_disk", BigInteger),
+    Column("available_disk", BigInteger),
+    Column("gpu_vendor", String(64)),
+    Column("gpu_compute_capability", String(64)),
+    Column("capability", String(64)),
+    Column("cpu_cores", Integer),
+    Column("cpu_threads", Integer),
+    Column("architecture", String(64)),
+    Column("system", String(64)),
+    Column("unified_memory", Boolean),
+    Column("gpus", JSONB),
+    # policy: the worker's flag and the admin's override
+    Column("slots_reported", Integer, nullable=False, server_default=text("1")),
+    Column("slots_override", Integer),
+    Column("budget_reported", String(64)),
+    Column("budget_override", String(64)),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    CheckConstraint("node_type IN ('backend', 'agent')", name="node_type"),
+    CheckConstraint("liveness IN ('alive', 'lost', 'left')", name="liveness"),
+    CheckConstraint("slots_reported >= 1 AND (slots_override IS NULL OR slots_override >= 1)", name="slots"),
+    # Heartbeats rewrite these rows all the time; room in the page keeps the rewrite in place.
+    postgresql_with={"fillfactor": "60"},
+)
+
+node_labels = Table(
+    "node_labels",
+    metadata,
+    _node_id(primary_key=True),
+    Column("key", String(128), primary_key=True),
+    Column("source", String(8), primary_key=True),
+    Column("value", String(255), nullable=False),
+    CheckConstraint("source IN ('auto', 'worker', 'admin')", name="source"),
+)
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("id", ID, primary_key=True),
+    _node_id(),
+    Column("model", String(255), nullable=False, index=True),
+    Column("replica_index", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("address", String(255), nullable=False, server_default=""),
+    Column("revision", String(64), nullable=False, server_default=""),
+    Column("in_flight", Integer, nullable=False, server_default=text("0")),
+    Column("last_used_at", TIME),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    UniqueConstraint("node_id", "model", "replica_index"),
+    CheckConstraint("state IN ('staging', 'loading', 'loaded', 'unloading')", name="state"),
+    CheckConstraint("replica_index >= 0 AND in_flight >= 0", name="not_negative"),
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("id", ID, primary_key=True),
+    _node_id(),
+    # Whose load it is; a holder reserves once per node, and the reservation lives as long as the load.
+    Column("holder", String(255), nullable=False),
+    Column("vram_bytes", BigInteger, nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    UniqueConstraint("node_id", "holder"),
+    CheckConstraint("vram_bytes > 0", name="vram_bytes"),
+)
+
+rules = Table(
+    "rules",
+    metadata,
+    Column("model", String(255), primary_key=True),
+    Column("selector", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("min_replicas", Integer, nullable=False, server_default=text("0")),
+    Column("max_replicas", Integer, nullable=False, server_default=text("0")),
+    Column("unsatisfiable_until", TIME),
+    Column("unsatisfiable_ticks", Integer, nullable=False, server_default=text("0")),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    CheckConstraint("jsonb_typeof(selector) = 'object'", name="selector"),
+)
+
+join_tokens = Table(
+    "join_tokens",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("prefix", String(16), nullable=False),
+    Column("uses", Integer, nullable=False, server_default=text("0")),
+    Column("max_uses", Integer),
+    Column("approves", Boolean, nullable=False, server_default=text("false")),
+    Column("expires_at", TIME),
+    Column("revoked_at", TIME),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("created_by", String(255), nullable=False),
+    CheckConstraint("max_uses IS NULL OR uses <= max_uses", name="uses"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("prefix", String(16), nullable=False),
+    # A key that belongs to an agent node goes with it and is no admin's.
+    Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE")),
+    Column("expires_at", TIME),
+    Column("revoked_at", TIME),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("created_by", String(255), nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("holder", String(64), nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("acquired_at", TIME, nullable=False),
+    Column("expires_at", TIME, nullable=False),
+    Column("unbroken_since", TIME, nullable=False),
+)
+
+frontends = Table(
+    "frontends",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("port", Integer, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("started_at", TIME, nullable=False, server_default=NOW),
+    Column("seen_at", TIME, nullable=False, server_default=NOW),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("number", BigInteger, Identity(always=True), primary_key=True),
+    Column("transaction", Xid8, nullable=False, server_default=text("pg_current_xact_id()")),
+    Column("kind", String(64), nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("data", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("at", TIME, nullable=False, server_default=NOW),
+)
+Index("outbox_position_idx", outbox.c.transaction, outbox.c.number)
+
+# One row: how far the outbox has been pruned. A reader from before it has to read the state anew.
+outbox_horizon = Table(
+    "outbox_horizon",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("transaction", Xid8, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="single_row"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("request_hash", String(64), nullable=False),
+    Column("status", Integer, nullable=False),
+    # Sealed with the key itself, which is not stored: the answer may hold a secret that was told once.
+    Column("answer", LargeBinary, nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW, index=True),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("at", TIME, nullable=False, server_default=NOW, index=True),
+    Column("actor", String(255), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target", String(255), nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+)

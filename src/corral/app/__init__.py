@@ -1,0 +1,1 @@
+"""Composition: settings, logging and the processes that are put together from the parts below."""

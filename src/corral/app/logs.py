@@ -1,0 +1,97 @@
+"""Logging: structlog over the standard library, text for people or JSON for collectors, on stderr.
+
+Every line, ours or a library's, goes through one formatter, and secrets are masked there, after tracebacks became
+text: no logger can go around it. Libraries that have handlers of their own (uvicorn) are made to use this one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from corral.app.redaction import redact
+from corral.app.settings.models import LogFormat, LogLevel
+
+# Chatty at the level that suits us; their warnings are still shown.
+_QUIET_LOGGERS = ("sqlalchemy", "aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic")
+_LOGGERS_WITH_HANDLERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "sqlalchemy", "asyncio", "alembic")
+
+
+def configure_logging(
+    log_format: LogFormat | None = None, level: LogLevel = LogLevel.INFO, *, stream: TextIO | None = None
+) -> None:
+    """Set up logging for this process; calling it again replaces what was there."""
+    output = sys.stderr if stream is None else stream
+    is_terminal = output.isatty()
+    chosen = log_format or (LogFormat.TEXT if is_terminal else LogFormat.JSON)
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(_formatter(chosen, has_colours=is_terminal and not os.environ.get("NO_COLOR")))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    _route_libraries(level)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        # Tests configure several times in one process; a cached logger would keep the first set-up.
+        cache_logger_on_first_use=False,
+    )
+
+
+def mask_secrets(logger: WrappedLogger, method_name: str, event_dict: EventDict) -> EventDict:
+    """The processor that masks; the last one before the line is written."""
+    del logger, method_name
+    return {key: redact(value, key) for key, value in event_dict.items()}
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _formatter(log_format: LogFormat, *, has_colours: bool) -> logging.Formatter:
+    renderer: Processor
+    if log_format is LogFormat.JSON:
+        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+    else:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=has_colours, pad_event_to=36, exception_formatter=structlog.dev.plain_traceback
+        )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared(),
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            # Before masking: the text of a traceback may quote a secret.
+            structlog.processors.format_exc_info,
+            mask_secrets,
+            renderer,
+        ],
+    )
+
+
+def _route_libraries(level: LogLevel) -> None:
+    for name in _LOGGERS_WITH_HANDLERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    quiet = logging.NOTSET if level is LogLevel.DEBUG else logging.WARNING
+    for name in _QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(quiet)
+    logging.captureWarnings(capture=True)

@@ -1,0 +1,68 @@
+"""Secrets are masked before text leaves the process: in logs, in `config show`, in errors about addresses.
+
+Masked are values under telling keys, passwords in addresses, our own credentials (`ck_`, `cj_`, `cn_`), NATS seeds and
+JWTs, wherever in a text they stand. A secret without any of these marks cannot be recognised: keep those in fields
+with a telling name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+MASK = "••••"
+
+_TELLING_KEY = re.compile(r"password|passwd|token|secret|seed|credential|authorization|api_?key|admin_?key|jwt", re.I)
+# Keys that only speak about a secret: how many, which one, when it ends.
+_HARMLESS_KEY = re.compile(r"(_id|_ids|_name|_count|_ttl|_ttl_s|_at|_file|_path|_expires)$", re.I)
+# A password may hold a stray '/' or '#' although it should not; only in a web address those more likely end the host.
+_USERINFO = re.compile(
+    r"(?P<scheme>(?:https?|wss?)://)(?P<user>[^\s:/?#@]*)(?::(?P<password>[^\s/?#]*))?@"
+    r"|(?<![a-z0-9+.-])(?!(?:https?|wss?)://)(?P<scheme2>[a-z][a-z0-9+.-]*://)(?P<user2>[^\s:/?#@]*)(?::(?P<password2>\S*))?@",
+    re.I,
+)
+_PASSWORD_PARAMETER = re.compile(r"(?P<key>\b(?:password|sslpassword|token|api_?key)=)[^\s&;,'\"]+", re.I)
+_BEARER = re.compile(r"(?P<scheme>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.I)
+_OUR_SECRET = re.compile(r"\b(?P<prefix>c[kjn]_)[A-Za-z0-9_-]{8,}")
+# Without a leading word boundary: a seed glued to other text is still a seed.
+_SEED = re.compile(r"S[AOUNCX][A-Z2-7]{56}")
+_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+
+
+def _mask_userinfo(match: re.Match[str]) -> str:
+    # A lone user name is how NATS carries a token, so it goes too.
+    scheme = match["scheme"] or match["scheme2"]
+    user = match["user"] if match["password"] is not None else match["user2"]
+    has_password = match["password"] is not None or match["password2"] is not None
+    return f"{scheme}{user}:{MASK}@" if has_password else f"{scheme}{MASK}@"
+
+
+def redact_text(text: str) -> str:
+    """The text with everything masked that looks like a secret."""
+    text = _USERINFO.sub(_mask_userinfo, text)
+    text = _PASSWORD_PARAMETER.sub(rf"\g<key>{MASK}", text)
+    text = _BEARER.sub(rf"\g<scheme>{MASK}", text)
+    text = _JWT.sub(MASK, text)
+    text = _OUR_SECRET.sub(rf"\g<prefix>{MASK}", text)
+    return _SEED.sub(MASK, text)
+
+
+def is_telling(key: str) -> bool:
+    """Whether a value under this key is a secret whatever it looks like."""
+    return _TELLING_KEY.search(key) is not None and _HARMLESS_KEY.search(key) is None
+
+
+def redact(value: object, key: str = "") -> object:
+    """A value as it may be shown; goes into mappings and sequences."""
+    is_number = isinstance(value, int | float)
+    if value is None or isinstance(value, bool) or (is_number and key.endswith("tokens")):
+        return value
+    if is_telling(key):
+        return MASK if value != "" else value
+    if is_number:
+        return value
+    if isinstance(value, Mapping):
+        return {redact_text(str(name)): redact(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [redact(item) for item in value]
+    return redact_text(value.decode(errors="replace") if isinstance(value, bytes) else str(value))

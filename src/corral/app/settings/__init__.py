@@ -1,0 +1,41 @@
+"""Settings: one typed model per process, read once, named the same as flag, variable and key in the file."""
+
+from corral.app.settings.loading import Loaded, Origin, Problem, load
+from corral.app.settings.models import (
+    ALL_MODELS,
+    ClientSettings,
+    FrontendSettings,
+    LogFormat,
+    LogLevel,
+    NodeType,
+    ProcessSettings,
+    UpSettings,
+    WorkerSettings,
+)
+from corral.app.settings.names import SettingDoc, describe, document, known_variables
+from corral.app.settings.showing import ShownSetting, redacted
+from corral.app.settings.values import duration_text, parse_duration_s
+
+__all__ = [
+    "ALL_MODELS",
+    "ClientSettings",
+    "FrontendSettings",
+    "Loaded",
+    "LogFormat",
+    "LogLevel",
+    "NodeType",
+    "Origin",
+    "Problem",
+    "ProcessSettings",
+    "SettingDoc",
+    "ShownSetting",
+    "UpSettings",
+    "WorkerSettings",
+    "describe",
+    "document",
+    "duration_text",
+    "known_variables",
+    "load",
+    "parse_duration_s",
+    "redacted",
+]

@@ -1,0 +1,285 @@
+"""Settings are read once: defaults, then the file, then the environment, then flags; the later one wins.
+
+Either all settings are right, or one error lists everything that is wrong, each by the name under which it was given.
+A variable that starts with CORRAL_ and that no process knows is a warning at start (the shell may be older or newer
+than this program) and an error in `corral config check`. Values of secrets never reach an error.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from corral.app.redaction import redact_text
+from corral.app.settings.models import ALL_MODELS, ProcessSettings, RulesBroken
+from corral.app.settings.names import PREFIX, SettingDoc, document, known_variables, nearest
+from corral.domain.errors import InvalidRequest, UnknownSetting
+
+S = TypeVar("S", bound=ProcessSettings)
+
+# A secret is a line of text; a bigger file is surely the wrong one.
+LARGEST_SECRET_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a value came from: the kind of source, what the person called it there, and the file that held it."""
+
+    kind: str
+    name: str = ""
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        place = f" ({self.path})" if self.path else ""
+        return f"{self.kind} {self.name}{place}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    setting: str
+    sentence: str
+    hint: str | None = None
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded(Generic[S]):
+    settings: S
+    origins: Mapping[str, Origin]
+    # Sentences about variables that nobody knows; the process logs them at start.
+    warnings: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been gathered so far. Each source overwrites the ones before it."""
+
+    docs: list[SettingDoc]
+    values: dict[str, object] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    # Fields whose value could not be read at all: saying "is required" as well would only confuse.
+    unreadable: set[str] = field(default_factory=set)
+
+    def take(self, kind: str, given: Mapping[str, object], names: Mapping[str, str]) -> None:
+        """Take over one source; `names` says how this source calls each key."""
+        for doc in self.docs:
+            file_key = f"{doc.key}_file"
+            if doc.secret and file_key in given:
+                self._take_secret_file(kind, doc, given, names)
+            elif doc.key in given:
+                self._take_value(kind, doc, given[doc.key], names[doc.key])
+
+    def _take_value(self, kind: str, doc: SettingDoc, value: object, name: str) -> None:
+        is_empty = isinstance(value, str) and not value.strip()
+        if is_empty and doc.secret:
+            self._fail(doc, Problem(setting=name, sentence=f"{name} is empty", hint=f"Unset it, or fill {name}."))
+        elif is_empty and kind == "environment":
+            return  # Compose files pass every variable on, and the unset ones arrive empty.
+        else:
+            self.values[doc.field] = value
+            self.origins[doc.field] = Origin(kind=kind, name=name)
+            self.unreadable.discard(doc.field)
+
+    def _take_secret_file(
+        self, kind: str, doc: SettingDoc, given: Mapping[str, object], names: Mapping[str, str]
+    ) -> None:
+        name = names[f"{doc.key}_file"]
+        if given.get(doc.key):
+            other = names[doc.key]
+            sentence = f"{other} and {name} are both set, and only one of them can be meant"
+            self._fail(doc, Problem(setting=name, sentence=sentence, hint=f"Unset {other} or {name}."))
+            return
+        path = Path(str(given[f"{doc.key}_file"])).expanduser()
+        try:
+            text = _read_secret(path)
+        except ValueError as error:
+            self._fail(doc, Problem(setting=name, sentence=f"{name} {error}", hint=f"Correct the path in {name}."))
+            return
+        self.values[doc.field] = text
+        self.origins[doc.field] = Origin(kind=kind, name=name, path=path)
+        self.unreadable.discard(doc.field)
+
+    def _fail(self, doc: SettingDoc, problem: Problem) -> None:
+        self.problems.append(problem)
+        self.unreadable.add(doc.field)
+
+    def name_of(self, field_name: str) -> str:
+        """How to speak of a field: as the person wrote it, else as the variable."""
+        origin = self.origins.get(field_name)
+        doc = next(doc for doc in self.docs if doc.field == field_name)
+        return origin.name if origin else doc.environment
+
+
+def load(
+    model: type[S],
+    *,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+    is_strict: bool = False,
+) -> Loaded[S]:
+    """The settings of one process. `flags` by key (`node_lease`, `token_file`); None means "not given"."""
+    variables = os.environ if environ is None else environ
+    reading = _Reading(docs=document(model))
+    _take_file(reading, model, config, variables)
+    _take_environment(reading, variables)
+    _take_flags(reading, flags or {})
+    unknown = list(_unknown_variables(variables))
+    if is_strict:
+        reading.problems += unknown
+    settings = _validate(model, reading)
+    if settings is None or reading.problems:
+        raise _as_error(reading.problems)
+    origins = {doc.field: reading.origins.get(doc.field, Origin(kind="default")) for doc in reading.docs}
+    warnings = tuple(_joined(problem) for problem in unknown)
+    return Loaded(settings=settings, origins=origins, warnings=() if is_strict else warnings)
+
+
+def _keys(docs: list[SettingDoc]) -> Iterator[str]:
+    for doc in docs:
+        yield doc.key
+        if doc.secret:
+            yield f"{doc.key}_file"
+
+
+def _take_environment(reading: _Reading, environ: Mapping[str, str]) -> None:
+    names = {key: PREFIX + key.upper() for key in _keys(reading.docs)}
+    given = {key: environ[name] for key, name in names.items() if name in environ}
+    reading.take("environment", given, names)
+
+
+def _take_flags(reading: _Reading, flags: Mapping[str, object]) -> None:
+    names = {key: "--" + key.replace("_", "-") for key in _keys(reading.docs)}
+    given = {key: value for key, value in flags.items() if value is not None}
+    assert given.keys() <= names.keys(), f"flags without a setting: {sorted(given.keys() - names.keys())}"
+    reading.take("flag", given, names)
+
+
+def _take_file(
+    reading: _Reading, model: type[ProcessSettings], config: Path | None, environ: Mapping[str, str]
+) -> None:
+    said_by = "--config" if config is not None else "CORRAL_CONFIG"
+    path = config or (Path(environ["CORRAL_CONFIG"]) if environ.get("CORRAL_CONFIG") else None)
+    if path is None:
+        return
+    path = path.expanduser()
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        sentence = f"{said_by} names a file that cannot be read: {path} ({error.strerror})"
+        reading.problems.append(Problem(setting=said_by, sentence=sentence, hint="Correct the path."))
+        return
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        sentence = f"{path} is not a TOML file: {error}"
+        reading.problems.append(Problem(setting=said_by, sentence=sentence, hint="Correct the file."))
+        return
+    reading.problems += _unknown_in_file(path, tables)
+    table = tables.get(model.process, {})
+    if isinstance(table, dict):
+        names = {key: f"{model.process}.{key} in {path}" for key in _keys(reading.docs)}
+        reading.take("file", table, names)
+
+
+def _unknown_in_file(path: Path, tables: Mapping[str, object]) -> Iterator[Problem]:
+    """All tables are looked at, also those of other processes: one file often serves several."""
+    models = {model.process: model for model in ALL_MODELS}
+    for name, table in tables.items():
+        if name not in models:
+            yield _unknown(name, f"{path} has a table or key [{name}] that no process reads", models)
+        elif not isinstance(table, dict):
+            yield Problem(setting=name, sentence=f"{name} in {path} is not a table", hint=f"Write [{name}].")
+        else:
+            known = list(_keys(document(models[name])))
+            for key in table:
+                if key not in known:
+                    yield _unknown(key, f"{path} sets {key} in [{name}], and there is no such setting", known)
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Problem]:
+    known = known_variables()
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            yield _unknown(name, f"{name} is set, and there is no such setting", known)
+
+
+def _unknown(name: str, sentence: str, known: Any) -> Problem:
+    meant = nearest(name, known)
+    hint = f"Did you mean {meant}?" if meant else "`corral config show` lists all settings."
+    return Problem(setting=name, sentence=sentence, hint=hint, is_unknown=True)
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_SECRET_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"names a file that cannot be read: {path} ({error.strerror})") from error
+    if len(content) > LARGEST_SECRET_BYTES:
+        raise ValueError(f"names a file that is too large for a secret: {path}")
+    try:
+        text = content.decode().strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"names a file that is not text: {path}") from error
+    if not text:
+        raise ValueError(f"names a file that is empty: {path}")
+    return text
+
+
+def _validate(model: type[S], reading: _Reading) -> S | None:
+    try:
+        return model.model_validate(reading.values)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_input=False):
+            reading.problems += _problems_of(detail, reading)
+        return None
+
+
+def _problems_of(detail: ErrorDetails, reading: _Reading) -> Iterator[Problem]:
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, RulesBroken):
+        for rule in cause.rules:
+            names = [reading.name_of(name) for name in rule.fields]
+            yield Problem(setting=names[0], sentence=rule.sentence.format(*names), hint=rule.hint.format(*names))
+        return
+    doc = next(doc for doc in reading.docs if doc.field == detail["loc"][0])
+    # The default that follows another setting could not be worked out, because that one is wrong and named already.
+    if doc.field in reading.unreadable or detail["type"] == "default_factory_not_called":
+        return
+    name = reading.name_of(doc.field)
+    if detail["type"] == "missing":
+        variables = [doc.environment] + ([doc.file_environment] if doc.file_environment else [])
+        yield Problem(
+            setting=name,
+            sentence=f"{name} is required",
+            hint=f"{doc.description} Set {' or '.join(variables)}, or give {doc.flag}.",
+        )
+    elif cause is not None:
+        yield Problem(setting=name, sentence=f"{name} {cause}")
+    else:
+        said = "" if doc.secret else f" ({redact_text(str(reading.values.get(doc.field)))!r})"
+        message = detail["msg"]
+        yield Problem(setting=name, sentence=f"{name} is not valid{said}: {message[0].lower()}{message[1:]}")
+
+
+def _joined(problem: Problem) -> str:
+    return f"{problem.sentence}. {problem.hint}" if problem.hint else problem.sentence
+
+
+def _as_error(problems: list[Problem]) -> InvalidRequest:
+    kind = UnknownSetting if all(problem.is_unknown for problem in problems) else InvalidRequest
+    details = {
+        "problems": [{"setting": item.setting, "message": item.sentence, "hint": item.hint} for item in problems]
+    }
+    if len(problems) == 1:
+        return kind(problems[0].sentence, hint=problems[0].hint, details=details)
+    listed = "".join(f"\n  - {_joined(problem)}" for problem in problems)
+    hint = "`corral config check` looks again without starting anything."
+    return kind(f"{len(problems)} settings are wrong:{listed}", hint=hint, details=details)

@@ -1,0 +1,332 @@
+"""Every setting of every process, typed, with its default and its sentence.
+
+The models are plain values: making one reads neither the environment nor a file (`loading.py` does that once), so a
+test can build exactly the settings it means. Flags, variables, the reference page and `config show` are made from the
+fields, so they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from corral.app.settings.values import (
+    AccountSeed,
+    AdvertisedAddress,
+    AnyCase,
+    DatabaseUrl,
+    Directory,
+    Duration,
+    FrontendUrl,
+    Labels,
+    NatsUrl,
+    OperatorSeed,
+    ReadableFile,
+    duration_text,
+    without_userinfo,
+)
+
+# A silent node must be shown as such within a minute; the liveness pass that follows the lease takes the rest.
+LONGEST_NODE_LEASE_S = 55.0
+LONGEST_DETECTION_S = 60.0
+HEARTBEATS_PER_LEASE = 3
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class NodeType(StrEnum):
+    BACKEND = "backend"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenRule:
+    """Settings that are right one by one, and wrong together."""
+
+    fields: tuple[str, ...]
+    sentence: str
+    hint: str
+
+
+class RulesBroken(ValueError):
+    def __init__(self, rules: list[BrokenRule]) -> None:
+        self.rules = rules
+        super().__init__("; ".join(rule.sentence for rule in rules))
+
+
+def shown_default(text: str) -> dict[str, Any]:
+    """What the reference page prints where the real default depends on the machine."""
+    return {"shown_default": text}
+
+
+class ProcessSettings(BaseModel):
+    """What all models share. `process` is the table in the file and the word in `corral config`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    process: ClassVar[str]
+
+    @model_validator(mode="after")
+    def _keep_rules(self) -> Self:
+        broken = list(self.broken_rules())
+        if broken:
+            raise RulesBroken(broken)
+        return self
+
+    def broken_rules(self) -> Iterator[BrokenRule]:
+        yield from ()
+
+
+class _Logging(ProcessSettings):
+    log_format: Annotated[LogFormat, AnyCase] | None = Field(
+        default=None,
+        description="How log lines look: text for people, json for collectors.",
+        json_schema_extra=shown_default("text on a terminal, otherwise json"),
+    )
+    log_level: Annotated[LogLevel, AnyCase] = Field(
+        default=LogLevel.INFO, description="The least important kind of line that is written."
+    )
+
+
+class _BusTls(ProcessSettings):
+    nats_tls_ca: ReadableFile | None = Field(
+        default=None, description="File with the authorities that may have signed the NATS server's certificate."
+    )
+    nats_tls_cert: ReadableFile | None = Field(
+        default=None, description="File with the client certificate shown to NATS. Goes with the key."
+    )
+    nats_tls_key: ReadableFile | None = Field(
+        default=None, description="File with the private key of the client certificate shown to NATS."
+    )
+
+    def broken_rules(self) -> Iterator[BrokenRule]:
+        yield from super().broken_rules()
+        if (self.nats_tls_cert is None) != (self.nats_tls_key is None):
+            given, missing = (
+                ("nats_tls_cert", "nats_tls_key") if self.nats_tls_cert else ("nats_tls_key", "nats_tls_cert")
+            )
+            yield BrokenRule(
+                fields=(given, missing),
+                sentence="{0} is set and {1} is not: a certificate and its key are useless alone",
+                hint="Set both, or neither.",
+            )
+
+
+class FrontendSettings(_BusTls, _Logging):
+    """`corral serve`: one control-plane process."""
+
+    process: ClassVar[str] = "frontend"
+
+    database_url: DatabaseUrl = Field(description="PostgreSQL address: postgresql://user:password@host:5432/database.")
+    nats_url: NatsUrl = Field(description="NATS address: nats://host:4222. Several are parted by commas.")
+    nats_account_seed: AccountSeed = Field(
+        description="Seed of the NATS account that signs the credentials of frontends and nodes. Starts with SA."
+    )
+    nats_operator_seed: OperatorSeed | None = Field(
+        default=None, description="Seed of the NATS operator, needed to cut off a revoked node. Starts with SO."
+    )
+    nats_public_url: str = Field(
+        default_factory=lambda data: without_userinfo(str(data["nats_url"])),
+        description="NATS address that workers are told. {host} stands for the host by which a worker reached us.",
+        json_schema_extra=shown_default("the NATS address"),
+    )
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    admin_key: SecretStr | None = Field(
+        default=None, description="Admin key that must exist. Without it, one is made at the very first start."
+    )
+    local_join_token: SecretStr | None = Field(
+        default=None, description="Join token that must exist; a node that joins with it is approved at once."
+    )
+    auto_approve_nodes: bool = Field(default=False, description="Approve every node that joins with a valid token.")
+    node_lease_s: Duration = Field(
+        default=45.0, description="A node that has not been heard of for this long is offline."
+    )
+    heartbeat_interval_s: Duration = Field(default=10.0, description="How often a worker reports; workers are told.")
+    heartbeat_flush_s: Duration = Field(
+        default=1.0, description="How long heartbeats are gathered before one write to PostgreSQL."
+    )
+    liveness_interval_s: Duration = Field(default=5.0, description="How often silent nodes are looked for.")
+    leader_lease_s: Duration = Field(
+        default=15.0, description="How long a frontend leads without renewing; a dead leader is replaced after this."
+    )
+    bus_credential_ttl_s: Duration = Field(
+        default=3600.0, description="Life of a node's NATS credential; it is renewed well before its end."
+    )
+    outbox_retention_s: Duration = Field(
+        default=86400.0, description="How far back a page or client can resume its event stream."
+    )
+    instance_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Name of this frontend among its peers.",
+        json_schema_extra=shown_default("made anew at each start"),
+    )
+
+    def broken_rules(self) -> Iterator[BrokenRule]:
+        yield from super().broken_rules()
+        least = HEARTBEATS_PER_LEASE * self.heartbeat_interval_s
+        if self.node_lease_s < least:
+            yield BrokenRule(
+                fields=("node_lease_s", "heartbeat_interval_s"),
+                sentence=f"{{0}} ({duration_text(self.node_lease_s)}) is shorter than three times {{1}} "
+                f"({duration_text(self.heartbeat_interval_s)}): one late heartbeat would take a healthy node offline",
+                hint=f"Set {{0}} to at least {duration_text(least)}, or let nodes report more often.",
+            )
+        if self.node_lease_s > LONGEST_NODE_LEASE_S:
+            yield BrokenRule(
+                fields=("node_lease_s",),
+                sentence=f"{{0}} ({duration_text(self.node_lease_s)}) is longer than "
+                f"{duration_text(LONGEST_NODE_LEASE_S)}: a dead node would get work for more than a minute",
+                hint=f"Set {{0}} to {duration_text(LONGEST_NODE_LEASE_S)} or less.",
+            )
+        elif self.node_lease_s + self.liveness_interval_s > LONGEST_DETECTION_S:
+            yield BrokenRule(
+                fields=("node_lease_s", "liveness_interval_s"),
+                sentence="{0} and {1} together are longer than a minute: "
+                "a dead node must be seen as such within a minute",
+                hint="Make one of them shorter.",
+            )
+        if self.heartbeat_flush_s > self.heartbeat_interval_s:
+            yield BrokenRule(
+                fields=("heartbeat_flush_s", "heartbeat_interval_s"),
+                sentence="{0} is longer than {1}: heartbeats would be written later than the next one comes",
+                hint="Set {0} to a fraction of {1}; 1s is a good value.",
+            )
+
+
+def _default_name(data: dict[str, Any]) -> str:
+    host = socket.gethostname()
+    return f"agent-{host}" if data["node_type"] is NodeType.AGENT else host
+
+
+class WorkerSettings(_BusTls, _Logging):
+    """`corral worker`: the program on one machine."""
+
+    process: ClassVar[str] = "worker"
+
+    join: FrontendUrl = Field(description="Address of a frontend: http://host:8080.")
+    token: SecretStr | None = Field(
+        default=None, description="Join token; needed the first time only, the node keeps a credential of its own."
+    )
+    node_type: Annotated[NodeType, AnyCase] = Field(
+        default=NodeType.BACKEND, description="What the node is for: backend runs engines, agent runs agent work."
+    )
+    name: str = Field(
+        default_factory=_default_name,
+        min_length=1,
+        max_length=63,
+        description="Name of the node; unique in the cluster.",
+        json_schema_extra=shown_default("the machine's host name (agent-<host name> for an agent)"),
+    )
+    worker_home: Directory = Field(
+        default_factory=lambda: Path("~/.corral-worker").expanduser(),
+        description="Directory of the worker: its identity, installed engines, logs.",
+        json_schema_extra=shown_default("~/.corral-worker"),
+    )
+    models_dir: Directory = Field(
+        default_factory=lambda data: Path(data["worker_home"]) / "models",
+        description="Directory for model files.",
+        json_schema_extra=shown_default("models in the worker's directory"),
+    )
+    address: AdvertisedAddress | None = Field(
+        default=None,
+        description="host:port under which the frontends reach this machine.",
+        json_schema_extra=shown_default("the address that leads to the frontend, with the port really taken"),
+    )
+    http_host: str = Field(default="127.0.0.1", min_length=1, description="Address that the worker's own port is on.")
+    http_port: int = Field(default=0, ge=0, le=65535, description="The worker's own port; 0 takes a free one.")
+    labels: Labels = Field(default_factory=dict, description="Labels of the node: key=value,key2=value2.")
+    max_replicas_per_model: int = Field(default=1, ge=1, description="How many copies of one model may run here.")
+    vram_budget: str | None = Field(
+        default=None,
+        min_length=1,
+        description="How much GPU memory may be used: 80%, 12GB, 12GiB.",
+        json_schema_extra=shown_default("all of it"),
+    )
+    capability: str | None = Field(
+        default=None,
+        min_length=1,
+        description="What kind of engine builds fit, instead of what was detected.",
+        json_schema_extra=shown_default("detected"),
+    )
+    nats_url: NatsUrl | None = Field(
+        default=None,
+        description="NATS address to use instead of the one that the frontend tells.",
+        json_schema_extra=shown_default("told by the frontend"),
+    )
+
+
+class UpSettings(ProcessSettings):
+    """`corral up`: a whole cluster on this machine."""
+
+    process: ClassVar[str] = "up"
+
+    home: Directory = Field(
+        default_factory=lambda: Path("~/.corral").expanduser(),
+        description="Directory with everything that the local cluster keeps.",
+        json_schema_extra=shown_default("~/.corral"),
+    )
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address that the frontend listens on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port that the frontend listens on.")
+    detach: bool = Field(default=False, description="Return when ready and leave the cluster in the background.")
+    database_url: DatabaseUrl | None = Field(
+        default=None,
+        description="A PostgreSQL to use instead of starting one.",
+        json_schema_extra=shown_default("one is started"),
+    )
+    nats_url: NatsUrl | None = Field(
+        default=None,
+        description="A NATS to use instead of starting one.",
+        json_schema_extra=shown_default("one is started"),
+    )
+    postgres_bin: Directory | None = Field(
+        default=None,
+        description="Directory with initdb and postgres.",
+        json_schema_extra=shown_default("the one that was installed with Corral"),
+    )
+    nats_bin: Directory | None = Field(
+        default=None,
+        description="The nats-server program.",
+        json_schema_extra=shown_default("the one that was installed with Corral"),
+    )
+
+
+class ClientSettings(ProcessSettings):
+    """The commands that talk to a cluster."""
+
+    process: ClassVar[str] = "client"
+
+    url: FrontendUrl | None = Field(
+        default=None,
+        description="Address of a frontend: http://host:8080.",
+        json_schema_extra=shown_default("the one of `corral login`, else the cluster of `corral up`"),
+    )
+    key: SecretStr | None = Field(
+        default=None,
+        description="Admin key.",
+        json_schema_extra=shown_default("the one of `corral login`, else the one of `corral up`"),
+    )
+    home: Directory = Field(
+        default_factory=lambda: Path("~/.corral").expanduser(),
+        description="Directory of the local cluster of `corral up`.",
+        json_schema_extra=shown_default("~/.corral"),
+    )
+
+
+ALL_MODELS: tuple[type[ProcessSettings], ...] = (FrontendSettings, WorkerSettings, UpSettings, ClientSettings)

@@ -1,0 +1,49 @@
+"""Settings as `corral config show` and the frontend's own page print them: complete, and without a single secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from corral.app.redaction import MASK, redact_text
+from corral.app.settings.loading import Loaded, Origin
+from corral.app.settings.models import ProcessSettings
+from corral.app.settings.names import SettingDoc, document
+from corral.app.settings.values import duration_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSetting:
+    key: str
+    environment: str
+    # None: not set, and there is no default.
+    value: str | None
+    origin: str
+
+
+def redacted(loaded: Loaded[ProcessSettings]) -> list[ShownSetting]:
+    """Every setting of the process with its value (masked when secret) and where it came from."""
+    docs = document(type(loaded.settings))
+    return [_shown(loaded.settings, doc, loaded.origins[doc.field]) for doc in docs]
+
+
+def _shown(settings: ProcessSettings, doc: SettingDoc, origin: Origin) -> ShownSetting:
+    text = _text(doc, getattr(settings, doc.field))
+    return ShownSetting(key=doc.key, environment=doc.environment, value=text, origin=str(origin))
+
+
+def _text(doc: SettingDoc, value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and doc.kind == "duration":
+        return duration_text(value)
+    if isinstance(value, Mapping):
+        return redact_text(",".join(f"{key}={text}" for key, text in sorted(value.items())))
+    return str(value) if isinstance(value, Path) else redact_text(str(value))

@@ -1,0 +1,149 @@
+"""How one setting's text becomes a value: durations, addresses, labels, files.
+
+Each function takes what a person wrote and gives back a value, or raises `ValueError` with a sentence that says what
+was expected. None of them names the setting: only the loader knows whether a flag, a variable or a file said it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr
+
+from corral.app.redaction import redact_text
+
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?")
+_UNIT_S: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
+LONGEST_DURATION_S = 10 * 365 * 86400.0
+
+
+def parse_duration_s(value: object) -> float:
+    """`30s`, `5m`, `1h`, `1d`, `250ms`, or a plain number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("is not a duration: write 30s, 5m, 1h or a number of seconds")  # noqa: TRY004 - pydantic collects ValueError only
+    text = str(value).strip()
+    if text.startswith("-"):
+        raise ValueError(f"is negative ({text}): a duration is longer than zero")
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"is not a duration ({text!r}): write 30s, 5m, 1h or a number of seconds")
+    seconds = float(match["number"]) * _UNIT_S[match["unit"] or "s"]
+    if seconds <= 0:
+        raise ValueError("is zero: a duration is longer than zero")
+    if seconds > LONGEST_DURATION_S:
+        raise ValueError(f"is longer than ten years ({text})")
+    return seconds
+
+
+def duration_text(seconds: float) -> str:
+    """The shortest way to write a duration that reads back as the same number."""
+    for unit in ("d", "h", "m"):
+        if seconds >= _UNIT_S[unit] and seconds % _UNIT_S[unit] == 0:
+            return f"{seconds / _UNIT_S[unit]:.0f}{unit}"
+    return f"{seconds:g}s"
+
+
+def parse_labels(value: object) -> dict[str, str]:
+    """`site=attic,gpu=small` or a table of the same."""
+    if isinstance(value, Mapping):
+        return {str(key): str(text) for key, text in value.items()}
+    if not isinstance(value, str):
+        raise ValueError("is not a list of labels: write key=value,key2=value2")  # noqa: TRY004 - pydantic collects ValueError only
+    labels: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in value.split(","))):
+        key, equals, text = part.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"has a label without a key or without '=' ({part!r}): write key=value,key2=value2")
+        if key.strip() in labels:
+            raise ValueError(f"names the label {key.strip()!r} twice")
+        labels[key.strip()] = text.strip()
+    return labels
+
+
+def check_database_url(value: SecretStr) -> SecretStr:
+    scheme = urlsplit(value.get_secret_value()).scheme.lower()
+    if scheme == "postgresql":
+        return value
+    if scheme == "postgres" or scheme.startswith("postgresql+"):
+        raise ValueError(f"starts with {scheme}://: write postgresql://user:password@host:5432/database")
+    if "sqlite" in scheme or "mysql" in scheme or "mariadb" in scheme:
+        raise ValueError(
+            f"names a {scheme.split('+')[0]} database, but the registry needs PostgreSQL 15 or newer: "
+            "leases, row locks and change notices have no equal there"
+        )
+    raise ValueError("is not a PostgreSQL address: write postgresql://user:password@host:5432/database")
+
+
+def check_nats_url(value: str) -> str:
+    for part in value.split(","):
+        parsed = urlsplit(part.strip())
+        if parsed.scheme not in {"nats", "tls", "ws", "wss"} or not parsed.netloc:
+            raise ValueError("is not a NATS address: write nats://host:4222 (several are parted by commas)")
+    return value
+
+
+def without_userinfo(url: str) -> str:
+    """The address without user and password; those of a frontend are no business of a worker."""
+    parts = [urlsplit(part.strip()) for part in url.split(",")]
+    return ",".join(part._replace(netloc=part.netloc.rpartition("@")[2]).geturl() for part in parts)
+
+
+def check_http_url(value: str) -> str:
+    parsed = urlsplit(value.strip())
+    if parsed.scheme not in {"http", "https"} or not parsed.hostname:
+        raise ValueError(f"is not an address of a frontend ({redact_text(value)!r}): write http://host:8080")
+    return value.strip().rstrip("/")
+
+
+def check_advertised_address(value: str) -> str:
+    """`host`, `host:port` or `[ipv6]:port`; a scheme or a path is a sign that something else was meant."""
+    parsed = urlsplit(f"//{value.strip()}")
+    try:
+        has_valid_port = parsed.port is None or parsed.port > 0
+    except ValueError:
+        has_valid_port = False
+    if "/" in value or "@" in value or not parsed.hostname or not has_valid_port:
+        raise ValueError(f"is not an address of this machine ({redact_text(value)!r}): write host:port")
+    return value.strip()
+
+
+def check_readable_file(value: Path) -> Path:
+    path = value.expanduser()
+    if not path.is_file():
+        raise ValueError(f"names a file that does not exist: {path}")
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise ValueError(f"names a file that cannot be read: {path} ({error.strerror})") from error
+
+
+def seed_starting_with(prefix: str, what: str) -> AfterValidator:
+    def check(value: SecretStr) -> SecretStr:
+        if not value.get_secret_value().strip().startswith(prefix):
+            raise ValueError(f"is not the seed of {what}: that one starts with {prefix}")
+        return SecretStr(value.get_secret_value().strip())
+
+    return AfterValidator(check)
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]
+DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]
+NatsUrl = Annotated[str, AfterValidator(check_nats_url)]
+FrontendUrl = Annotated[str, AfterValidator(check_http_url)]
+AdvertisedAddress = Annotated[str, AfterValidator(check_advertised_address)]
+ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]
+Directory = Annotated[Path, AfterValidator(Path.expanduser)]
+AccountSeed = Annotated[SecretStr, seed_starting_with("SA", "a NATS account")]
+OperatorSeed = Annotated[SecretStr, seed_starting_with("SO", "a NATS operator")]
+AnyCase = BeforeValidator(_lower)

@@ -1,0 +1,42 @@
+"""Options and fixtures of the simulator: how many seeds, which one, and the database it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pytest
+from tests.simulation.postgres import postgres_server
+
+DEFAULT_SEEDS = 10
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seeds", type=int, default=DEFAULT_SEEDS, help="simulate seeds 0 to N-1")
+    parser.addoption("--seed", type=int, default=None, help="simulate this seed only: replays a failure")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" not in metafunc.fixturenames:
+        return
+    # The options are unknown when pytest was not given this folder by name.
+    one = metafunc.config.getoption("seed", default=None)
+    seeds = range(metafunc.config.getoption("seeds", default=DEFAULT_SEEDS)) if one is None else [one]
+    metafunc.parametrize("seed", seeds, ids=[f"seed{seed}" for seed in seeds])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    if report.failed and "seed" in parameters:
+        test = item.nodeid.partition("[")[0]
+        command = f".venv/bin/python -m pytest '{test}' --seed={parameters['seed']}"
+        report.sections.append(("replay this seed", command))
+    return report
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of a PostgreSQL server that lives as long as the test session."""
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as address:
+        yield address

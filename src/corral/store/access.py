@@ -171,6 +171,21 @@ async def find_principal(tx: Transaction, secret_hash: str) -> Principal | None:
     return Principal(key_id=row.id, name=row.name, node_id=row.node_id)
 
 
+async def list_active_key_hashes(tx: Transaction) -> list[tuple[str, Principal, float | None]]:
+    """Hash, holder and seconds left of every key that works now."""
+    active = _keys().add_columns(func.extract("epoch", api_keys.c.expires_at - func.corral_now()).label("left_s"))
+    rows = await tx.execute(active.where(api_keys.c.revoked_at.is_(None)))
+    return [
+        (row.hash, Principal(key_id=row.id, name=row.name, node_id=row.node_id), _seconds(row.left_s))
+        for row in rows
+        if row.state == SecretState.ACTIVE
+    ]
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
 async def find_answer(tx: Transaction, key_hash: str) -> tuple[str, int, bytes] | None:
     row = (await tx.execute(select(idempotency_keys).where(idempotency_keys.c.hash == key_hash))).one_or_none()
     return None if row is None else (row.request_hash, row.status, row.answer)

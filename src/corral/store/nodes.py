@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, delete, func, insert, select, text, update
+from sqlalchemy import Select, and_, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
@@ -111,6 +112,14 @@ async def find_node(tx: Transaction, reference: str) -> Node | None:
     return None
 
 
+async def find_node_by_name(tx: Transaction, name: str) -> Node | None:
+    """Two registrations of one name wait for each other here, also while there is no row to lock yet."""
+    await tx.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('node ' || :name, 0))"), {"name": name})
+    found = await tx.execute(select(nodes.c.id).where(nodes.c.name == name).with_for_update())
+    node_id = found.scalar_one_or_none()
+    return None if node_id is None else await find_node(tx, node_id)
+
+
 async def get_node(tx: Transaction, reference: str) -> Node:
     node = await find_node(tx, reference)
     if node is None:
@@ -137,15 +146,12 @@ def _uuid(text_: str) -> str | None:
 
 
 async def insert_node(tx: Transaction, values: Mapping[str, Any], lease_s: float) -> bool:
-    """False if the name is taken by now."""
-    made = await tx.execute(text("SELECT 1 FROM nodes WHERE name = :name FOR UPDATE"), {"name": values["name"]})
-    if made.one_or_none() is not None:
-        return False
+    """False if the name is taken."""
     statement = insert(nodes).values(
         **values, liveness=Liveness.ALIVE, last_heartbeat_at=NOW, lease_expires_at=_lease_end(lease_s)
     )
-    await tx.execute(statement)
-    return True
+    made = await tx.execute(statement.on_conflict_do_nothing(index_elements=["name"]).returning(nodes.c.id))
+    return made.one_or_none() is not None
 
 
 def _lease_end(lease_s: float) -> Any:

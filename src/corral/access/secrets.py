@@ -1,0 +1,30 @@
+"""Secrets: how they look, and the only form in which they are kept.
+
+Each has 256 random bits, so a plain SHA-256 cannot be searched; a slow hash would only slow every request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from corral.ports.runtime import Ids
+
+# Enough to tell secrets apart in a list, too little to guess the rest from.
+SHOWN_CHARACTERS = 8
+
+
+def make_secret(prefix: str, ids: Ids) -> str:
+    return prefix + ids.secret()
+
+
+def hash_secret(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def shown_prefix(secret: str) -> str:
+    return secret[:SHOWN_CHARACTERS]
+
+
+def is_secret(secret: str, expected_hash: str) -> bool:
+    return hmac.compare_digest(hash_secret(secret), expected_hash)

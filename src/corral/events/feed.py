@@ -1,0 +1,90 @@
+"""The feed: this frontend's view of the outbox, in order and without gaps.
+
+One loop reads new events and keeps the last few in a ring. A watcher is only a position: it takes what it missed from
+the ring, or from the registry when it has fallen behind that, so that a slow browser costs no memory and loses
+nothing. A wake makes it faster; the interval is what makes it certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from corral.domain.cluster import Event, Position
+from corral.store import outbox
+from corral.store.database import Database
+
+RING_SIZE = 2048
+
+
+class Reset:
+    """The watcher's position is too old or unknown: it has to read the state anew, from `position` on."""
+
+    def __init__(self, position: Position) -> None:
+        self.position = position
+
+
+class Feed:
+    def __init__(self, database: Database, follower: Callable[[Event], Awaitable[None]]) -> None:
+        self._database = database
+        self._follower = follower
+        self._ring: deque[Event] = deque(maxlen=RING_SIZE)
+        self._moved = asyncio.Event()
+        self.position: Position | None = None
+
+    async def begin(self) -> None:
+        """Start from now: what came before is covered by reading the state after this."""
+        async with self._database.transaction() as tx:
+            self.position = (await outbox.bounds(tx)).head
+
+    async def tick(self) -> int:
+        """Take in what is new; how many events that were."""
+        assert self.position is not None, "begin() was not called"
+        taken = 0
+        while True:
+            async with self._database.transaction() as tx:
+                events = await outbox.read(tx, self.position)
+            for event in events:
+                await self._follower(event)
+                self._ring.append(event)
+                self.position = event.position
+            taken += len(events)
+            if events:
+                self._tell()
+            if len(events) < outbox.READ_LIMIT:
+                return taken
+
+    def _tell(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def watch(self, after: Position | None) -> AsyncIterator[Event | Reset]:
+        """Everything after a position, for ever. Without one, from now on."""
+        assert self.position is not None, "begin() was not called"
+        here = after if after is not None else self.position
+        if after is not None:
+            async with self._database.transaction() as tx:
+                limits = await outbox.bounds(tx)
+            if not limits.can_resume(after):
+                here = self.position
+                yield Reset(here)
+        while True:
+            moved = self._moved
+            batch = await self._after(here)
+            for event in batch:
+                yield event
+                here = event.position
+            if not batch:
+                await moved.wait()
+
+    async def _after(self, here: Position) -> list[Event]:
+        assert self.position is not None, "begin() was not called"
+        if here >= self.position:
+            return []
+        if self._ring and self._ring[0].position <= here:
+            return [event for event in self._ring if event.position > here]
+        async with self._database.transaction() as tx:
+            events = await outbox.read(tx, here)
+        # Never ahead of the feed itself: two watchers of one frontend see the same.
+        return [event for event in events if event.position <= self.position]

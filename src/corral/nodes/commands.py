@@ -1,0 +1,65 @@
+"""Commands to one node over the bus, and what their answers tell about the node.
+
+No answer because nobody listens is an observation: the node is off the bus. It is written down; nothing else of
+the node changes, because its replicas go on answering requests.
+"""
+
+from __future__ import annotations
+
+from corral.bus.messages import Describe, NodeDescription, StopAnswer, StopNode, WakeNode
+from corral.bus.subjects import NODE_DESCRIBE, NODE_STOP, NODE_WAKE
+from corral.domain.errors import Conflict, CorralError, NodeUnreachable
+from corral.domain.node import Node, NodeId
+from corral.ports.bus import Bus
+from corral.store import nodes as node_store
+from corral.store import outbox
+from corral.store.database import Database
+
+
+async def describe(database: Database, bus: Bus, reference: str) -> NodeDescription:
+    """Ask the worker itself who it is."""
+    node = await _commandable(database, reference)
+    try:
+        answer = await bus.request(NODE_DESCRIBE, Describe(), node=node.id)
+    except NodeUnreachable:
+        await note_bus(database, node.id, is_on_bus=False)
+        raise
+    await note_bus(database, node.id, is_on_bus=True)
+    return answer
+
+
+async def stop(database: Database, bus: Bus, reference: str) -> StopAnswer:
+    """Ask the worker to finish and end; it says goodbye itself."""
+    node = await _commandable(database, reference)
+    try:
+        return await bus.request(NODE_STOP, StopNode(), node=node.id)
+    except NodeUnreachable:
+        await note_bus(database, node.id, is_on_bus=False)
+        raise
+
+
+async def wake(bus: Bus, node_id: NodeId) -> None:
+    """Something about the node has changed; without the hint it learns it from its next heartbeat."""
+    try:
+        await bus.publish(NODE_WAKE, WakeNode(), node=node_id)
+    except CorralError:
+        return
+
+
+async def note_bus(database: Database, node_id: NodeId, *, is_on_bus: bool) -> None:
+    async with database.transaction() as tx:
+        node = await node_store.find_node(tx, node_id)
+        if node is not None and await node_store.set_bus(tx, node_id, is_on_bus=is_on_bus):
+            await outbox.append(tx, "node.bus_changed", node_id, {"name": node.name, "on_bus": is_on_bus})
+
+
+async def _commandable(database: Database, reference: str) -> Node:
+    async with database.transaction() as tx:
+        node = await node_store.get_node(tx, reference)
+    if node.approved_at is None:
+        raise Conflict(
+            f"Node {node.name} is not approved and gets no commands.",
+            hint=f"corral nodes approve {node.name}",
+            code="node_pending",
+        )
+    return node

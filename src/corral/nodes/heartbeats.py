@@ -1,0 +1,69 @@
+"""Heartbeats are buffered: a thousand nodes are one statement a second, not a thousand transactions.
+
+`record` only touches memory, so the answer does not wait for PostgreSQL. `flush` writes what has come since. If
+PostgreSQL is away the buffer keeps the newest heartbeat of each node and tries again; that is its bound.
+A frontend killed with a full buffer loses at most one interval of heartbeats, which the next ones repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from corral.domain.node import NodeId
+from corral.nodes.registration import refresh_automatic_labels
+from corral.store import nodes as node_store
+from corral.store import outbox
+from corral.store import replicas as replica_store
+from corral.store.database import Database, Transaction
+
+# How many rows one statement writes; larger batches only hold locks longer.
+BATCH_MAX = 2000
+
+
+class HeartbeatBuffer:
+    def __init__(self, database: Database, lease_s: float) -> None:
+        self._database = database
+        self._lease_s = lease_s
+        self._waiting: dict[NodeId, dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def record(self, node_id: NodeId, reading: Mapping[str, Any]) -> None:
+        """Keep the newest value of each field; a field that is absent leaves the one before."""
+        known = self._waiting.setdefault(node_id, {"node_id": node_id})
+        known.update({key: value for key, value in reading.items() if value is not None})
+
+    async def flush(self) -> int:
+        """Write everything that is waiting; how many nodes that were."""
+        written = 0
+        while self._waiting:
+            batch = dict(list(self._waiting.items())[:BATCH_MAX])
+            for node_id in batch:
+                del self._waiting[node_id]
+            try:
+                async with self._database.transaction() as tx:
+                    await self._write(tx, batch)
+            except BaseException:
+                self._put_back(batch)
+                raise
+            written += len(batch)
+        return written
+
+    def _put_back(self, batch: dict[NodeId, dict[str, Any]]) -> None:
+        for node_id, reading in batch.items():
+            self._waiting[node_id] = reading | self._waiting.get(node_id, {})
+
+    async def _write(self, tx: Transaction, batch: dict[NodeId, dict[str, Any]]) -> None:
+        changes = await node_store.apply_heartbeats(tx, batch.values(), self._lease_s)
+        back = [(c.node_id, {"name": c.name}) for c in changes if c.came_back]
+        await outbox.append_many(tx, "node.alive", [(str(key), data) for key, data in back])
+        bus = [c for c in changes if c.bus_changed and not c.came_back]
+        await outbox.append_many(tx, "node.bus_changed", [(c.node_id, {"name": c.name}) for c in bus])
+        if back:
+            await replica_store.clear_unsatisfiable(tx)
+        for change in changes:
+            if change.hardware_changed:
+                await refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
+                await outbox.append(tx, "node.hardware_changed", change.node_id, {"name": change.name})

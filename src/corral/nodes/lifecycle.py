@@ -1,0 +1,91 @@
+"""What admins decide about a node, and what a worker may say about itself.
+
+Approval and drain are changed here by admins only. A worker can drain itself and take that back, and can leave;
+none of its calls touches `approved_at` or `drained_at`.
+"""
+
+from __future__ import annotations
+
+from corral.domain.errors import InvalidRequest
+from corral.domain.node import Liveness, Node, NodeId
+from corral.store import access as access_store
+from corral.store import nodes as node_store
+from corral.store import outbox
+from corral.store import replicas as replica_store
+from corral.store.database import Database
+from corral.store.schema import NOW
+
+
+async def approve(database: Database, reference: str, actor: str) -> Node:
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, reference)
+        if node.approved_at is not None:
+            raise InvalidRequest(f"Node {node.name} is approved already.", code="not_pending")
+        await node_store.update_node(tx, node.id, {"approved_at": NOW, "approved_by": actor})
+        await replica_store.clear_unsatisfiable(tx)
+        await access_store.record(tx, actor, "node.approve", node.id, node.name)
+        await outbox.append(tx, "node.approved", node.id, {"name": node.name, "by": actor})
+        return await node_store.get_node(tx, node.id)
+
+
+async def drain(database: Database, reference: str, actor: str) -> Node:
+    """Take it out of service: its replicas are no longer routed to; what is being answered is finished."""
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, reference)
+        if node.drained_at is None:
+            await node_store.update_node(tx, node.id, {"drained_at": NOW, "drained_by": actor})
+            await replica_store.remove_replicas(tx, node.id, "the node was drained")
+            await access_store.record(tx, actor, "node.drain", node.id, node.name)
+            await outbox.append(tx, "node.drained", node.id, {"name": node.name, "by": actor})
+        return await node_store.get_node(tx, node.id)
+
+
+async def resume(database: Database, reference: str, actor: str) -> Node:
+    """Take back a drain. It says nothing about approval or liveness."""
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, reference)
+        if node.drained_at is not None:
+            await node_store.update_node(tx, node.id, {"drained_at": None, "drained_by": None})
+            await replica_store.clear_unsatisfiable(tx)
+            await access_store.record(tx, actor, "node.resume", node.id, node.name)
+            await outbox.append(tx, "node.resumed", node.id, {"name": node.name, "by": actor})
+        return await node_store.get_node(tx, node.id)
+
+
+async def remove(database: Database, reference: str, actor: str) -> Node:
+    """Forget the node and everything that hangs on it; returns what it was."""
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, reference)
+        await replica_store.remove_replicas(tx, node.id, "the node was removed")
+        await node_store.delete_node(tx, node.id)
+        await access_store.record(tx, actor, "node.remove", node.id, node.name)
+        await outbox.append(tx, "node.removed", node.id, {"name": node.name, "by": actor})
+        return node
+
+
+async def self_drain(database: Database, node_id: NodeId) -> None:
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, node_id)
+        if node.self_drained_at is None:
+            await node_store.update_node(tx, node.id, {"self_drained_at": NOW})
+            await outbox.append(tx, "node.self_drained", node.id, {"name": node.name})
+
+
+async def self_resume(database: Database, node_id: NodeId) -> None:
+    """The worker's own wish only: an admin's drain stays."""
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, node_id)
+        if node.self_drained_at is not None:
+            await node_store.update_node(tx, node.id, {"self_drained_at": None})
+            await outbox.append(tx, "node.self_resumed", node.id, {"name": node.name})
+
+
+async def leave(database: Database, node_id: NodeId) -> None:
+    """The worker says goodbye. It stays registered and approved; a heartbeat still on its way does not bring it back."""
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, node_id)
+        if node.liveness is not Liveness.LEFT:
+            await node_store.set_liveness(tx, node.id, Liveness.LEFT)
+            await node_store.set_bus(tx, node.id, is_on_bus=None)
+            await replica_store.remove_replicas(tx, node.id, "its worker has stopped")
+            await outbox.append(tx, "node.left", node.id, {"name": node.name})

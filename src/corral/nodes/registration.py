@@ -1,0 +1,158 @@
+"""A machine presents itself: the first time with a join token, later with its own credential.
+
+Guarantee: calling it again with the same content changes nothing further, so a lost answer is harmless. A worker
+cannot change approval, drain or an admin's overrides by it, whatever it sends.
+Identity is the name *and* the credential that the worker made for itself; its hash is kept from the first call.
+
+  1 known name, right credential     re-registration, no token needed
+  2 otherwise                        a valid join token is needed
+  3 the name is taken                refused
+  4 a new node, pending unless the settings or the token approve it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from corral.access.keys import issue_node_key
+from corral.access.secrets import hash_secret, is_secret
+from corral.access.tokens import spend_token
+from corral.domain.access import JoinToken
+from corral.domain.errors import InvalidRequest, NameTaken
+from corral.domain.node import Hardware, LabelSource, Liveness, Node, NodeId, NodeType
+from corral.policy.budget import parse_budget
+from corral.policy.labels import automatic_labels, check_labels
+from corral.ports.runtime import Ids
+from corral.store import nodes as node_store
+from corral.store import outbox
+from corral.store import replicas as replica_store
+from corral.store.database import Database, Transaction
+from corral.store.schema import NOW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    name: str
+    type: str
+    credential: str
+    boot_id: str
+    token: str | None = None
+    bus_public_key: str | None = None
+    version: str = ""
+    address: str = ""
+    http_address: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    slots: int = 1
+    budget: str | None = None
+    hardware: Hardware = field(default_factory=Hardware)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    node: Node
+    api_token: str | None  # an agent node's key, told once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinPolicy:
+    lease_s: float
+    approves_all: bool = False
+
+
+async def register(database: Database, ids: Ids, policy: JoinPolicy, wish: Registration) -> Registered:
+    node_type = _check(wish)
+    async with database.transaction() as tx:
+        known = await node_store.find_node_by_name(tx, wish.name)
+        if known is not None and is_secret(wish.credential, known.credential_hash):
+            node_id = known.id
+            await _return(tx, known, wish, policy)  # 1
+        else:
+            token = await spend_token(tx, wish.token)  # 2
+            node_id = NodeId(ids.new_id())
+            await _join(tx, node_id, node_type, wish, policy, token)  # 3, 4
+        await _refresh_labels(tx, node_id, wish)
+        await replica_store.clear_unsatisfiable(tx)
+        node = await node_store.get_node(tx, node_id)
+        api_token = None
+        if node.type is NodeType.AGENT and node.approved_at is not None:
+            api_token = await issue_node_key(tx, ids, node.id, node.name)
+    return Registered(node=node, api_token=api_token)
+
+
+def _check(wish: Registration) -> NodeType:
+    try:
+        node_type = NodeType(wish.type or NodeType.BACKEND)
+    except ValueError as error:
+        raise InvalidRequest(f"{wish.type[:40]!r} is not a node type.", hint="backend or agent") from error
+    if node_type is NodeType.BACKEND and not wish.address:
+        raise InvalidRequest("A backend node needs an address.", hint="corral worker --address host:port")
+    check_labels(wish.labels)
+    parse_budget(wish.budget or "")
+    return node_type
+
+
+async def _join(
+    tx: Transaction, node_id: NodeId, node_type: NodeType, wish: Registration, policy: JoinPolicy, token: JoinToken
+) -> None:
+    approver = f"join token {token.name}" if token.approves else "settings" if policy.approves_all else None
+    values = _reported(wish) | {
+        "id": node_id,
+        "name": wish.name,
+        "node_type": node_type,
+        "credential_hash": hash_secret(wish.credential),
+        "approved_at": NOW if approver else None,
+        "approved_by": approver,
+    }
+    if not await node_store.insert_node(tx, values, policy.lease_s):
+        raise NameTaken(
+            f"Another machine is registered as {wish.name!r}, and this one does not have its credential.",
+            hint=f"Choose another --name, or remove the old one: corral nodes remove {wish.name}",
+        )
+    await outbox.append(tx, "node.registered", node_id, {"name": wish.name, "approved": approver is not None})
+
+
+async def _return(tx: Transaction, known: Node, wish: Registration, policy: JoinPolicy) -> None:
+    is_new_boot = wish.boot_id != known.boot_id
+    values = _reported(wish)
+    if is_new_boot:
+        # A new process: nothing that the old one ran is running, and its own wish to drain died with it.
+        values |= {"self_drained_at": None, "bus_ok": None, "bus_since": None}
+        await replica_store.remove_replicas(tx, known.id, "its worker was restarted")
+    await node_store.update_node(tx, known.id, values)
+    await node_store.set_liveness(tx, known.id, Liveness.ALIVE)
+    await node_store.renew_lease(tx, known.id, policy.lease_s)
+    await outbox.append(tx, "node.returned", known.id, {"name": known.name, "new_boot": is_new_boot})
+
+
+def _reported(wish: Registration) -> dict[str, Any]:
+    """Everything that the worker says about itself is written as it is, absent values included."""
+    hardware = {item.name: getattr(wish.hardware, item.name) for item in fields(Hardware)}
+    hardware["gpus"] = None if wish.hardware.gpus is None else list(wish.hardware.gpus)
+    return hardware | {
+        "boot_id": wish.boot_id,
+        "bus_public_key": wish.bus_public_key,
+        "version": wish.version,
+        "address": wish.address,
+        "http_address": wish.http_address,
+        "slots_reported": max(1, wish.slots),
+        "budget_reported": wish.budget or None,
+    }
+
+
+async def _refresh_labels(tx: Transaction, node_id: NodeId, wish: Registration) -> None:
+    """Labels of the worker and of the machine are replaced; those of admins are never touched."""
+    node = await node_store.get_node(tx, node_id)
+    await node_store.replace_labels(tx, node_id, LabelSource.WORKER, wish.labels)
+    await refresh_automatic_labels(tx, node)
+
+
+async def refresh_automatic_labels(tx: Transaction, node: Node) -> None:
+    labels = automatic_labels(
+        name=node.name,
+        slots=node.slots,
+        gpu_vendor=node.hardware.gpu_vendor,
+        total_vram=node.hardware.total_vram,
+    )
+    await node_store.replace_labels(tx, node.id, LabelSource.AUTO, labels)

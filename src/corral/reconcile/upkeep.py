@@ -1,0 +1,61 @@
+"""This frontend's own presence, and the leader's broom: everything that grows is cut back here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from corral.reconcile.leader import Leader
+from corral.store import access as access_store
+from corral.store import cluster as cluster_store
+from corral.store import outbox
+from corral.store.database import Database
+
+DAY_S = 24 * 3600.0
+# A frontend that has not been seen for this long is shown as gone ...
+FRONTEND_ALIVE_S = 20.0
+# ... and forgotten after this.
+FRONTEND_KEPT_S = 3600.0
+ANSWERS_KEPT_S = DAY_S
+AUDIT_KEPT_S = 365 * DAY_S
+
+
+class Presence:
+    """The row that says: this frontend is here."""
+
+    def __init__(self, database: Database, row: dict[str, Any]) -> None:
+        self._database = database
+        self._row = row
+
+    async def tick(self) -> None:
+        async with self._database.transaction() as tx:
+            await cluster_store.put_frontend(tx, self._row)
+
+    async def withdraw(self) -> None:
+        async with self._database.transaction() as tx:
+            await cluster_store.delete_frontend(tx, self._row["id"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    events: int
+    answers: int
+    audit: int
+    frontends: int
+
+
+class Pruner:
+    def __init__(self, database: Database, leader: Leader, outbox_retention_s: float) -> None:
+        self._database = database
+        self._leader = leader
+        self._outbox_retention_s = outbox_retention_s
+
+    async def tick(self) -> Pruned:
+        async with self._database.transaction() as tx:
+            await self._leader.fence(tx)
+            return Pruned(
+                events=await outbox.prune(tx, self._outbox_retention_s),
+                answers=await access_store.prune_answers(tx, ANSWERS_KEPT_S),
+                audit=await access_store.prune_audit(tx, AUDIT_KEPT_S),
+                frontends=await cluster_store.prune_frontends(tx, FRONTEND_KEPT_S),
+            )

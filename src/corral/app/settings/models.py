@@ -28,9 +28,11 @@ from corral.app.settings.values import (
     NatsUrl,
     OperatorSeed,
     ReadableFile,
+    VramBudget,
     duration_text,
     without_userinfo,
 )
+from corral.domain.node import NodeType
 
 # A silent node must be shown as such within a minute; the liveness pass that follows the lease takes the rest.
 LONGEST_NODE_LEASE_S = 55.0
@@ -48,11 +50,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-class NodeType(StrEnum):
-    BACKEND = "backend"
-    AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +227,7 @@ class WorkerSettings(_BusTls, _Logging):
     name: str = Field(
         default_factory=_default_name,
         min_length=1,
-        max_length=63,
+        max_length=255,
         description="Name of the node; unique in the cluster.",
         json_schema_extra=shown_default("the machine's host name (agent-<host name> for an agent)"),
     )
@@ -253,9 +250,8 @@ class WorkerSettings(_BusTls, _Logging):
     http_port: int = Field(default=0, ge=0, le=65535, description="The worker's own port; 0 takes a free one.")
     labels: Labels = Field(default_factory=dict, description="Labels of the node: key=value,key2=value2.")
     max_replicas_per_model: int = Field(default=1, ge=1, description="How many copies of one model may run here.")
-    vram_budget: str | None = Field(
+    vram_budget: VramBudget | None = Field(
         default=None,
-        min_length=1,
         description="How much GPU memory may be used: 80%, 12GB, 12GiB.",
         json_schema_extra=shown_default("all of it"),
     )

@@ -15,8 +15,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from corral.app.redaction import redact_text
+from corral.domain.errors import InvalidRequest
+from corral.policy.budget import parse_budget
+from corral.policy.labels import check_labels
 
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?")
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?", re.ASCII)
 _UNIT_S: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
 LONGEST_DURATION_S = 10 * 365 * 86400.0
@@ -45,13 +48,13 @@ def duration_text(seconds: float) -> str:
     for unit in ("d", "h", "m"):
         if seconds >= _UNIT_S[unit] and seconds % _UNIT_S[unit] == 0:
             return f"{seconds / _UNIT_S[unit]:.0f}{unit}"
-    return f"{seconds:g}s"
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def parse_labels(value: object) -> dict[str, str]:
     """`site=attic,gpu=small` or a table of the same."""
     if isinstance(value, Mapping):
-        return {str(key): str(text) for key, text in value.items()}
+        return _checked_labels({str(key): str(text) for key, text in value.items()})
     if not isinstance(value, str):
         raise ValueError("is not a list of labels: write key=value,key2=value2")  # noqa: TRY004 - pydantic collects ValueError only
     labels: dict[str, str] = {}
@@ -62,7 +65,23 @@ def parse_labels(value: object) -> dict[str, str]:
         if key.strip() in labels:
             raise ValueError(f"names the label {key.strip()!r} twice")
         labels[key.strip()] = text.strip()
+    return _checked_labels(labels)
+
+
+def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
+    try:
+        check_labels(labels)
+    except InvalidRequest as error:
+        raise ValueError(f"has a label that is not allowed: {error.message} {error.hint}") from error
     return labels
+
+
+def check_vram_budget(value: str) -> str:
+    try:
+        parse_budget(value)
+    except InvalidRequest as error:
+        raise ValueError(f"is wrong: {error.message} {error.hint}") from error
+    return value
 
 
 def check_database_url(value: SecretStr) -> SecretStr:
@@ -142,6 +161,7 @@ DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]
 NatsUrl = Annotated[str, AfterValidator(check_nats_url)]
 FrontendUrl = Annotated[str, AfterValidator(check_http_url)]
 AdvertisedAddress = Annotated[str, AfterValidator(check_advertised_address)]
+VramBudget = Annotated[str, AfterValidator(check_vram_budget)]
 ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]
 Directory = Annotated[Path, AfterValidator(Path.expanduser)]
 AccountSeed = Annotated[SecretStr, seed_starting_with("SA", "a NATS account")]

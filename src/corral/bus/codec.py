@@ -15,8 +15,13 @@ from corral.domain.errors import CorralError, TooLarge
 
 T = TypeVar("T")
 
-# The server's own limit. What is larger belongs in a file transfer, not on the bus.
-MAX_MESSAGE_BYTES = 1024 * 1024
+# What the server takes, headers included. What is larger belongs in a file transfer, not on the bus.
+MAX_PAYLOAD_BYTES = 1024 * 1024
+# The server cuts off a client that sends more, so headers get room of their own.
+HEADER_ROOM_BYTES = 1024
+MAX_MESSAGE_BYTES = MAX_PAYLOAD_BYTES - HEADER_ROOM_BYTES
+# An error is a sentence; whatever else got into it is cut.
+MAX_ERROR_CHARACTERS = 2000
 
 
 class BadMessage(CorralError):
@@ -28,12 +33,16 @@ class BadMessage(CorralError):
 def encode(message: object, *, subject: str) -> bytes:
     """The bytes of a message; `TooLarge` when the bus would not carry them."""
     data = _adapter(type(message)).dump_json(message)
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise TooLarge(
-            f"A message for {subject} has {len(data)} bytes; the bus carries at most {MAX_MESSAGE_BYTES}.",
-            details={"subject": subject, "size_bytes": len(data), "limit_bytes": MAX_MESSAGE_BYTES},
-        )
+    check_size(data, subject=subject)
     return data
+
+
+def check_size(data: bytes, *, subject: str, limit_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    if len(data) > limit_bytes:
+        raise TooLarge(
+            f"A message for {subject} has {len(data)} bytes; the bus carries at most {limit_bytes}.",
+            details={"subject": subject, "size_bytes": len(data), "limit_bytes": limit_bytes},
+        )
 
 
 def decode(kind: type[T], data: bytes, *, subject: str) -> T:
@@ -49,7 +58,7 @@ def decode(kind: type[T], data: bytes, *, subject: str) -> T:
 
 
 def encode_error(error: CorralError) -> bytes:
-    return json.dumps({"error": {"code": error.slug, "message": error.message}}).encode()
+    return json.dumps({"error": {"code": error.slug, "message": error.message[:MAX_ERROR_CHARACTERS]}}).encode()
 
 
 def decode_reply(kind: type[T], data: bytes, *, subject: str) -> T:

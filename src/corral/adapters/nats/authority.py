@@ -14,7 +14,7 @@ from typing import Any
 
 from corral.adapters.nats.claims import JWT_VERSION, sign_claims
 from corral.adapters.nats.keys import Key, KeyKind, key_from_seed, new_key
-from corral.bus.codec import MAX_MESSAGE_BYTES
+from corral.bus.codec import MAX_PAYLOAD_BYTES
 from corral.domain.errors import InvalidRequest
 
 # 2024-01-01T00:00:00Z: older than any change that is ever pushed.
@@ -106,7 +106,7 @@ class Authority:
                 self.account_key.public: account_token(self.operator_key, self.account_key.public, name="corral"),
                 self.system_key.public: account_token(self.operator_key, self.system_key.public, name="system"),
             },
-            "max_payload": MAX_MESSAGE_BYTES,
+            "max_payload": MAX_PAYLOAD_BYTES,
             "max_connections": MAX_CONNECTIONS,
             "write_deadline": f"{WRITE_DEADLINE_S}s",
         }

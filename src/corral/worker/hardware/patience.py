@@ -22,13 +22,13 @@ class _Call(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
         self._answer: list[T] = []
-        self._failure: ReadingFailed | OSError | None = None
+        self._failure: ReadingFailed | OSError | ValueError | None = None
         self.done = threading.Event()
 
     def run(self) -> None:
         try:
             self._answer.append(self._work())
-        except (ReadingFailed, OSError) as error:
+        except (ReadingFailed, OSError, ValueError) as error:
             self._failure = error
         finally:
             self.done.set()
@@ -50,7 +50,7 @@ class Patience:
         self._open: dict[str, threading.Event] = {}
 
     def call(self, name: str, work: Callable[[], T]) -> T:
-        """Run `work`, which may raise `ReadingFailed` or `OSError`; raise `ReadingFailed` when it takes too long."""
+        """Run `work`, which may raise `ReadingFailed`, `OSError` or `ValueError`; too long is `ReadingFailed`."""
         call = _Call(work)
         with self._lock:
             earlier = self._open.get(name)

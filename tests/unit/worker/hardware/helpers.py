@@ -1,0 +1,20 @@
+"""Recorded machines for the tests of hardware detection."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from corral.worker.hardware.recording import RecordedMachine
+
+RECORDINGS = Path(__file__).parent / "recordings"
+GIB = 1 << 30
+
+
+def recorded(name: str) -> RecordedMachine:
+    """A fresh copy, free to be changed."""
+    return RecordedMachine.of(json.loads((RECORDINGS / f"{name}.json").read_text()))
+
+
+def recorded_names() -> list[str]:
+    return sorted(path.stem for path in RECORDINGS.glob("*.json"))

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from corral.domain.cluster import Event, Position
+from corral.domain.errors import StoreUnavailable
 from corral.store import outbox
 from corral.store.database import Database
 
@@ -25,10 +26,22 @@ class Reset:
         self.position = position
 
 
+class Quiet:
+    """Nothing has happened for a while."""
+
+
 class Feed:
-    def __init__(self, database: Database, follower: Callable[[Event], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        follower: Callable[[Event], Awaitable[None]],
+        reread: Callable[[], Awaitable[None]],
+    ) -> None:
         self._database = database
         self._follower = follower
+        self._reread = reread
+        self._was_away = False
+        self._is_closed = False
         self._ring: deque[Event] = deque(maxlen=RING_SIZE)
         self._moved = asyncio.Event()
         self.position: Position | None = None
@@ -40,6 +53,27 @@ class Feed:
 
     async def tick(self) -> int:
         """Take in what is new; how many events that were."""
+        try:
+            if self._was_away:
+                await self._return()
+            return await self._take()
+        except StoreUnavailable:
+            self._was_away = True
+            raise
+
+    async def _return(self) -> None:
+        """PostgreSQL was away. What came back may be a standby that lacks the last commits: read the state anew."""
+        assert self.position is not None, "begin() was not called"
+        async with self._database.transaction() as tx:
+            limits = await outbox.bounds(tx)
+        if not limits.can_resume(self.position):
+            self._ring.clear()
+            self.position = limits.head
+            self._tell()
+        await self._reread()
+        self._was_away = False
+
+    async def _take(self) -> int:
         assert self.position is not None, "begin() was not called"
         taken = 0
         while True:
@@ -59,8 +93,13 @@ class Feed:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
-    async def watch(self, after: Position | None) -> AsyncIterator[Event | Reset]:
-        """Everything after a position, for ever. Without one, from now on."""
+    def close(self) -> None:
+        """End every watch; the watchers resume on another frontend."""
+        self._is_closed = True
+        self._tell()
+
+    async def watch(self, after: Position | None, quiet_s: float) -> AsyncIterator[Event | Reset | Quiet]:
+        """Everything after a position, until the feed is closed. Without one, from now on."""
         assert self.position is not None, "begin() was not called"
         here = after if after is not None else self.position
         if after is not None:
@@ -69,14 +108,21 @@ class Feed:
             if not limits.can_resume(after):
                 here = self.position
                 yield Reset(here)
-        while True:
+        while not self._is_closed:
             moved = self._moved
+            if here.transaction > self.position.transaction and here > await self._head():
+                here = self.position
+                yield Reset(here)
             batch = await self._after(here)
             for event in batch:
                 yield event
                 here = event.position
-            if not batch:
-                await moved.wait()
+            if not batch and not await _happens(moved, quiet_s):
+                yield Quiet()
+
+    async def _head(self) -> Position:
+        async with self._database.transaction() as tx:
+            return (await outbox.bounds(tx)).head
 
     async def _after(self, here: Position) -> list[Event]:
         assert self.position is not None, "begin() was not called"
@@ -88,3 +134,12 @@ class Feed:
             events = await outbox.read(tx, here)
         # Never ahead of the feed itself: two watchers of one frontend see the same.
         return [event for event in events if event.position <= self.position]
+
+
+async def _happens(event: asyncio.Event, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -81,7 +81,7 @@ async def self_resume(database: Database, node_id: NodeId) -> None:
 
 
 async def leave(database: Database, node_id: NodeId) -> None:
-    """The worker says goodbye. It stays registered and approved; a heartbeat still on its way does not bring it back."""
+    """The worker says goodbye. It stays registered and approved; a late heartbeat does not bring it back."""
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, node_id)
         if node.liveness is not Liveness.LEFT:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from corral.domain.access import ApiKey, JoinToken, Principal, SecretState
 from corral.domain.errors import NotFound
-from corral.store.database import Transaction
+from corral.store.database import Transaction, as_uuid
 from corral.store.schema import NOW, api_keys, audit, idempotency_keys, join_tokens
 
 
@@ -58,7 +58,7 @@ async def list_tokens(tx: Transaction) -> list[JoinToken]:
 
 
 async def get_token(tx: Transaction, token_id: str) -> JoinToken:
-    row = (await tx.execute(_tokens().where(join_tokens.c.id == token_id))).one_or_none()
+    row = (await tx.execute(_tokens().where(join_tokens.c.id == as_uuid(token_id)))).one_or_none()
     if row is None:
         raise NotFound("There is no such join token.", hint="`corral tokens list` shows them.", code="token_not_found")
     return _to_token(row)
@@ -133,7 +133,7 @@ async def list_keys(tx: Transaction) -> list[ApiKey]:
 
 
 async def get_key(tx: Transaction, key_id: str) -> ApiKey:
-    row = (await tx.execute(_keys().where(api_keys.c.id == key_id))).one_or_none()
+    row = (await tx.execute(_keys().where(api_keys.c.id == as_uuid(key_id)))).one_or_none()
     if row is None:
         raise NotFound("There is no such API key.", hint="`corral keys list` shows them.", code="key_not_found")
     return _to_key(row)

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Protocol
+from uuid import UUID
 
 import asyncpg
 from sqlalchemy import Executable, event
@@ -112,6 +113,19 @@ def count_statements(database: Database, seen: Callable[[str], None]) -> None:
     @event.listens_for(database.engine.sync_engine, "before_cursor_execute")
     def _before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         seen(statement)
+
+
+def as_uuid(text: str) -> str | None:
+    """The id in PostgreSQL's spelling, or None for a text that is no id at all."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
+def is_storable(text: str) -> bool:
+    """PostgreSQL's text holds neither NUL nor half a surrogate pair; such a text is in no row."""
+    return "\x00" not in text and text.isprintable()
 
 
 def _translate(error: BaseException) -> BaseException:

@@ -6,14 +6,13 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import Select, and_, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
-from corral.store.database import Transaction
+from corral.store.database import Transaction, as_uuid, is_storable
 from corral.store.schema import NOW, node_labels, nodes, replicas, reservations
 
 HARDWARE_COLUMNS = tuple(field.name for field in fields(Hardware))
@@ -103,8 +102,10 @@ async def list_nodes(tx: Transaction) -> list[Node]:
 
 async def find_node(tx: Transaction, reference: str) -> Node | None:
     """By id, or by name. A name that looks like an id is still found by name."""
-    by_id = None if _uuid(reference) is None else nodes.c.id == _uuid(reference)
-    for where in (by_id, nodes.c.name == reference[:256]):
+    node_id = as_uuid(reference)
+    by_id = None if node_id is None else nodes.c.id == node_id
+    by_name = nodes.c.name == reference if is_storable(reference) else None
+    for where in (by_id, by_name):
         if where is not None:
             row = (await tx.execute(_whole_node().where(where))).one_or_none()
             if row is not None:
@@ -136,13 +137,6 @@ async def lock_node(tx: Transaction, reference: str) -> Node:
     if locked.one_or_none() is None:
         raise NotFound(f"Node {node.name} has just been removed.", code="node_not_found")
     return await get_node(tx, node.id)
-
-
-def _uuid(text_: str) -> str | None:
-    try:
-        return str(UUID(text_))
-    except ValueError:
-        return None
 
 
 async def insert_node(tx: Transaction, values: Mapping[str, Any], lease_s: float) -> bool:

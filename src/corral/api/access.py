@@ -1,0 +1,77 @@
+"""`/api/tokens` and `/api/keys`: how machines join and people get in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request, Response
+
+from corral.access import keys, tokens
+from corral.api.idempotency import once
+from corral.api.parts import AdminIn, PartsIn
+from corral.store import access as store
+from corral.store.database import Transaction
+from corral.wire.access import KeyIn, KeyMade, KeyOut, TokenIn, TokenMade, TokenOut
+
+router = APIRouter(prefix="/api", tags=["access"])
+
+
+@router.post("/tokens", status_code=201, response_model=TokenMade)
+async def create_token(request: Request, parts: PartsIn, admin: AdminIn, body: TokenIn) -> Response:
+    """A join token for new machines. The secret is in this answer and nowhere else."""
+    wish = tokens.TokenWish(
+        name=body.name, max_uses=body.max_uses, expires_in_s=body.expires_in_s, approves=body.approves
+    )
+
+    async def work(tx: Transaction) -> TokenMade:
+        token, secret = await tokens.create_token(tx, parts.ids, wish, admin.name)
+        return TokenMade(**asdict(token), token=secret)
+
+    return await once(request, parts.database, admin, work)
+
+
+@router.get("/tokens")
+async def list_tokens(parts: PartsIn, _: AdminIn) -> list[TokenOut]:
+    async with parts.database.transaction() as tx:
+        return [TokenOut(**asdict(token)) for token in await store.list_tokens(tx)]
+
+
+@router.delete("/tokens/{token_id}")
+async def revoke_token(parts: PartsIn, admin: AdminIn, token_id: str) -> TokenOut:
+    """No machine can join with it any more; machines that did stay."""
+    async with parts.database.transaction() as tx:
+        return TokenOut(**asdict(await tokens.revoke_token(tx, token_id, admin.name)))
+
+
+@router.post("/keys", status_code=201, response_model=KeyMade)
+async def create_key(request: Request, parts: PartsIn, admin: AdminIn, body: KeyIn) -> Response:
+    """An API key. The secret is in this answer and nowhere else."""
+
+    async def work(tx: Transaction) -> KeyMade:
+        key, secret = await keys.create_key(tx, parts.ids, body.name, admin.name, expires_in_s=body.expires_in_s)
+        return KeyMade(**asdict(key), key=secret)
+
+    return await once(request, parts.database, admin, work)
+
+
+@router.get("/keys")
+async def list_keys(parts: PartsIn, _: AdminIn) -> list[KeyOut]:
+    async with parts.database.transaction() as tx:
+        return [KeyOut(**asdict(key)) for key in await store.list_keys(tx)]
+
+
+@router.post("/keys/{key_id}/rotate", status_code=201, response_model=KeyMade)
+async def rotate_key(request: Request, parts: PartsIn, admin: AdminIn, key_id: str) -> Response:
+    """A new secret for the same key; the old one stops working at once."""
+
+    async def work(tx: Transaction) -> KeyMade:
+        key, secret = await keys.rotate_key(tx, parts.ids, key_id, admin.name)
+        return KeyMade(**asdict(key), key=secret)
+
+    return await once(request, parts.database, admin, work)
+
+
+@router.delete("/keys/{key_id}")
+async def revoke_key(parts: PartsIn, admin: AdminIn, key_id: str) -> KeyOut:
+    async with parts.database.transaction() as tx:
+        return KeyOut(**asdict(await keys.revoke_key(tx, key_id, admin.name)))

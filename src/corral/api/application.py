@@ -1,0 +1,47 @@
+"""The FastAPI application: routes, errors, documentation."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from corral import __version__
+from corral.api import access, cluster, errors, events, node_self, nodes
+from corral.api.metrics import Metrics
+from corral.api.middleware import Edge
+from corral.api.parts import Parts
+from corral.wire.errors import ErrorOut
+
+_ERRORS: dict[int | str, dict[str, object]] = {
+    400: {"model": ErrorOut, "description": "A value is wrong; the message names it."},
+    401: {"model": ErrorOut, "description": "No credential, or one that is unknown, revoked or expired."},
+    403: {"model": ErrorOut, "description": "The credential may not do this."},
+    404: {"model": ErrorOut, "description": "What was named does not exist."},
+    409: {"model": ErrorOut, "description": "Not possible in the present state."},
+    413: {"model": ErrorOut, "description": "The body is too large."},
+    422: {"model": ErrorOut, "description": "Understood, and refused."},
+    503: {"model": ErrorOut, "description": "A part that is needed does not answer; try again."},
+}
+
+
+def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
+    """The application. Without parts it only knows its own description, which is what the docs are made from."""
+    app = FastAPI(
+        title="Corral",
+        version=__version__,
+        summary="One inference service out of many machines.",
+        docs_url="/docs",
+        redoc_url=None,
+        responses=_ERRORS,
+    )
+    app.state.parts = parts
+    app.state.metrics = metrics
+    errors.install(app)
+    for router in (cluster.router, node_self.router, nodes.router, access.router, events.router):
+        app.include_router(router)
+    return app
+
+
+def with_edge(app: FastAPI, parts: Parts, metrics: Metrics) -> ASGIApp:
+    """What the server is given: the application behind its outermost layer."""
+    return Edge(app, clock=parts.clock, ids=parts.ids, metrics=metrics, not_ready=parts.not_ready)

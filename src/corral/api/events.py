@@ -1,0 +1,57 @@
+"""`GET /api/events`: everything that happens, as server-sent events, resumable on any frontend."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import StreamingResponse
+
+from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.views import event_out
+from corral.domain.cluster import Event, Position
+from corral.events.feed import Quiet, Reset
+
+router = APIRouter(tags=["events"])
+# A comment this often keeps proxies from closing a quiet stream, and finds clients that are gone.
+QUIET_S = 15.0
+# What a browser waits before it reconnects.
+RETRY_MS = 1000
+
+
+@router.get("/api/events", response_class=StreamingResponse)
+async def events(
+    parts: PartsIn,
+    _: AdminIn,
+    last_event_id: Annotated[str | None, Header(max_length=60)] = None,
+    topics: Annotated[str, Query(max_length=200, description="Prefixes, such as node,key")] = "",
+) -> StreamingResponse:
+    """Begins with `hello`, whose id is where the stream stands. Send the last id back as `Last-Event-ID` to resume;
+    the event `reset` says that too much has passed and the state must be read anew."""
+    after = Position.parse(last_event_id) if last_event_id else None
+    wanted = tuple(f"{topic.strip()}." for topic in topics.split(",") if topic.strip())
+    return StreamingResponse(
+        _stream(parts, after, wanted),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _stream(parts: Parts, after: Position | None, wanted: tuple[str, ...]) -> AsyncIterator[str]:
+    start = after or parts.feed.position
+    yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n"
+    async for item in parts.feed.watch(after, QUIET_S):
+        text = _render(item, wanted)
+        if text:
+            yield text
+
+
+def _render(item: Event | Reset | Quiet, wanted: tuple[str, ...]) -> str:
+    if isinstance(item, Quiet):
+        return ": still here\n\n"
+    if isinstance(item, Reset):
+        return f"id: {item.position}\nevent: reset\ndata: {{}}\n\n"
+    if wanted and not item.kind.startswith(wanted):
+        return ""
+    return f"id: {item.position}\nevent: {item.kind}\ndata: {event_out(item).model_dump_json()}\n\n"

@@ -1,0 +1,156 @@
+"""`/api/node`: what workers call. Each call after the first is checked against the node's own credential."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request
+
+from corral.access.directory import NodeEntry
+from corral.api.metrics import Metrics
+from corral.api.parts import Parts, PartsIn, bearer
+from corral.api.views import replica_out
+from corral.domain.errors import Conflict
+from corral.domain.node import Hardware
+from corral.nodes import lifecycle
+from corral.nodes.registration import Registration, register
+from corral.policy.status import status_of
+from corral.store import nodes as node_store
+from corral.store import replicas as replica_store
+from corral.wire.nodes import (
+    CredentialsIn,
+    CredentialsOut,
+    HardwareReport,
+    HeartbeatIn,
+    HeartbeatOut,
+    MessageOut,
+    RegisterIn,
+    RegisterOut,
+    ReplicaOut,
+)
+
+router = APIRouter(prefix="/api/node", tags=["node self-service"])
+_HARDWARE = set(HardwareReport.model_fields)
+# Heartbeats carry numbers and the vendor; the rest of the hardware changes only with a restart.
+_BEAT = _HARDWARE - {"gpus"}
+
+
+async def _caller(request: Request, parts: Parts, node_id: str, boot_id: str | None = None) -> NodeEntry:
+    return await parts.directory.node(node_id, bearer(request), boot_id=boot_id)
+
+
+@router.post("/register", status_code=201)
+async def register_node(request: Request, parts: PartsIn, body: RegisterIn) -> RegisterOut:
+    """Join with a token, or come back with the node's own credential. Sending it again changes nothing."""
+    hardware = body.model_dump(include=_HARDWARE)
+    gpus = hardware.pop("gpus")
+    registered = await register(
+        parts.database,
+        parts.ids,
+        parts.join_policy,
+        Registration(
+            name=body.name,
+            type=body.node_type,
+            credential=body.credential,
+            boot_id=body.boot_id,
+            token=bearer(request) or body.token,
+            bus_public_key=body.bus_public_key,
+            version=body.version,
+            address=body.address,
+            http_address=body.http_address,
+            labels=body.labels,
+            slots=body.max_replicas_per_model,
+            budget=body.vram_budget,
+            hardware=Hardware(**hardware, gpus=None if gpus is None else tuple(gpus)),
+        ),
+    )
+    node = registered.node
+    answer = RegisterOut(
+        id=node.id,
+        name=node.name,
+        node_type=node.type,
+        status=status_of(node),
+        approved=node.approved_at is not None,
+        created_at=node.created_at,
+        max_replicas_per_model=node.slots,
+        heartbeat_interval_s=parts.told.heartbeat_interval_s,
+        api_token=registered.api_token,
+    )
+    if node.approved_at is not None and body.bus_public_key:
+        credential = parts.credentials.mint(node, body.bus_public_key)
+        answer.nats_url = _nats_url(request, parts)
+        answer.nats_jwt = credential.token
+        answer.nats_jwt_expires_in_s = credential.expires_in_s
+    return answer
+
+
+def _nats_url(request: Request, parts: Parts) -> str:
+    return parts.told.nats_url.replace("{host}", request.url.hostname or "127.0.0.1")
+
+
+@router.post("/{node_id}/heartbeat")
+async def heartbeat(
+    request: Request, parts: PartsIn, node_id: str, body: Annotated[HeartbeatIn | None, Body()] = None
+) -> HeartbeatOut:
+    """Renews the node's lease. The answer comes from memory; the write happens with those of the other nodes."""
+    beat = body or HeartbeatIn()
+    node = await _caller(request, parts, node_id, beat.boot_id)
+    metrics: Metrics = request.app.state.metrics
+    metrics.heartbeats.inc()
+    parts.heartbeats.record(node.id, beat.model_dump(include=_BEAT | {"boot_id", "bus_ok"}, exclude_none=True))
+    return HeartbeatOut(
+        approved=node.is_approved,
+        draining=node.is_draining,
+        heartbeat_interval_s=parts.told.heartbeat_interval_s,
+    )
+
+
+@router.post("/{node_id}/credentials")
+async def refresh_credentials(request: Request, parts: PartsIn, node_id: str, body: CredentialsIn) -> CredentialsOut:
+    """A fresh bus credential. It changes nothing else about the node."""
+    entry = await _caller(request, parts, node_id)
+    async with parts.database.transaction() as tx:
+        node = await node_store.get_node(tx, entry.id)
+        if node.approved_at is None:
+            raise Conflict("A pending node gets no bus credential.", hint="Wait for approval.", code="node_pending")
+        if node.bus_public_key != body.bus_public_key:
+            await node_store.update_node(tx, node.id, {"bus_public_key": body.bus_public_key})
+    credential = parts.credentials.mint(node, body.bus_public_key)
+    return CredentialsOut(
+        nats_url=_nats_url(request, parts), nats_jwt=credential.token, nats_jwt_expires_in_s=credential.expires_in_s
+    )
+
+
+@router.post("/{node_id}/drain")
+async def drain_self(request: Request, parts: PartsIn, node_id: str) -> MessageOut:
+    """The worker asks for no new work, for instance while it shuts down."""
+    node = await _caller(request, parts, node_id)
+    await lifecycle.self_drain(parts.database, node.id)
+    return MessageOut(message="no new work")
+
+
+@router.post("/{node_id}/resume")
+async def resume_self(request: Request, parts: PartsIn, node_id: str) -> MessageOut:
+    """Takes back the worker's own drain; an admin's drain and approval are not touched."""
+    node = await _caller(request, parts, node_id)
+    await lifecycle.self_resume(parts.database, node.id)
+    return MessageOut(message="ready for work")
+
+
+async def _leave(request: Request, parts: PartsIn, node_id: str) -> MessageOut:
+    """The worker stops. The node stays registered, approved or pending as it was."""
+    node = await _caller(request, parts, node_id)
+    await lifecycle.leave(parts.database, node.id)
+    return MessageOut(message="offline")
+
+
+router.post("/{node_id}/deregister", name="deregister")(_leave)
+router.delete("/{node_id}", name="deregister_by_delete")(_leave)
+
+
+@router.get("/{node_id}/models")
+async def own_models(request: Request, parts: PartsIn, node_id: str) -> list[ReplicaOut]:
+    """The replicas that the registry has for this node."""
+    node = await _caller(request, parts, node_id)
+    async with parts.database.transaction() as tx:
+        return [replica_out(replica) for replica in await replica_store.list_replicas(tx, node.id)]

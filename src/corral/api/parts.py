@@ -1,0 +1,71 @@
+"""What the routes work with, made by `app/frontend.py` and handed over in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from corral.access.directory import Directory
+from corral.domain.access import Principal
+from corral.events.feed import Feed
+from corral.nodes.heartbeats import HeartbeatBuffer
+from corral.nodes.registration import JoinPolicy
+from corral.ports.bus import Bus
+from corral.ports.credentials import BusCredentials
+from corral.ports.runtime import Clock, Ids
+from corral.reconcile.leader import Leader
+from corral.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What workers are told."""
+
+    heartbeat_interval_s: float
+    # `{host}` in it stands for the name under which the worker reached this frontend.
+    nats_url: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    frontend_id: str
+    database: Database
+    directory: Directory
+    feed: Feed
+    heartbeats: HeartbeatBuffer
+    bus: Bus
+    credentials: BusCredentials
+    leader: Leader
+    clock: Clock
+    ids: Ids
+    join_policy: JoinPolicy
+    told: Told
+    # Why this frontend does not serve yet; None when it does.
+    not_ready: Callable[[], str | None]
+
+
+def parts_of(request: Request) -> Parts:
+    parts = request.app.state.parts
+    assert isinstance(parts, Parts)
+    return parts
+
+
+PartsIn = Annotated[Parts, Depends(parts_of)]
+
+
+def bearer(request: Request) -> str | None:
+    """The secret of a request: `Authorization: Bearer …` or `x-api-key`."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    return request.headers.get("x-api-key")
+
+
+async def _admin(request: Request, parts: PartsIn) -> Principal:
+    return await parts.directory.admin(bearer(request))
+
+
+AdminIn = Annotated[Principal, Depends(_admin)]

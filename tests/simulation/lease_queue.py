@@ -11,9 +11,6 @@ import sys
 from dataclasses import dataclass
 
 from sqlalchemy import text
-
-from corral.domain.errors import StoreUnavailable
-from corral.store.database import Database
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
 from tests.simulation.gate import SimGate, StoreFaults, Turnstile
@@ -21,6 +18,9 @@ from tests.simulation.run import simulate
 from tests.simulation.settle import settle
 from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import VirtualLoop
+
+from corral.domain.errors import StoreUnavailable
+from corral.store.database import Database
 
 WORKERS = 4
 JOBS = 6
@@ -30,14 +30,14 @@ STALL_S = 25.0
 PATIENCE_S = 1.5
 FAULTS = StoreFaults(refuse=0.05, break_off=0.05, lose_reply=0.05, slow=0.05, delay=0.1, delay_s=2.0)
 
-SCHEMA = (
-    "DROP TABLE IF EXISTS jobs",
-    "CREATE OR REPLACE FUNCTION corral_now() RETURNS timestamptz LANGUAGE sql STABLE AS"
-    " $$ SELECT current_setting('corral.virtual_now')::timestamptz $$",
-    "CREATE TABLE jobs (id integer PRIMARY KEY, fence integer NOT NULL DEFAULT 0, leased_until timestamptz,"
-    " finished_at timestamptz, finishes integer NOT NULL DEFAULT 0)",
-    f"INSERT INTO jobs (id) SELECT generate_series(1, {JOBS})",
-)
+SCHEMA = f"""
+    DROP TABLE IF EXISTS jobs;
+    CREATE OR REPLACE FUNCTION corral_now() RETURNS timestamptz LANGUAGE sql STABLE
+        AS $$ SELECT current_setting('corral.virtual_now')::timestamptz $$;
+    CREATE TABLE jobs (id integer PRIMARY KEY, fence integer NOT NULL DEFAULT 0, leased_until timestamptz,
+                       finished_at timestamptz, finishes integer NOT NULL DEFAULT 0);
+    INSERT INTO jobs (id) SELECT generate_series(1, {JOBS})
+"""
 CLAIM = text("""
     UPDATE jobs SET fence = fence + 1, leased_until = corral_now() + make_interval(secs => :lease_s)
      WHERE id = (SELECT id FROM jobs
@@ -46,14 +46,15 @@ CLAIM = text("""
     RETURNING id, fence
 """)
 FINISH = text(
-    "UPDATE jobs SET finishes = finishes + 1, finished_at = corral_now()"
-    " WHERE id = :id AND CAST(:fence AS integer) > 0"
+    "UPDATE jobs SET finishes = finishes + 1, finished_at = corral_now() WHERE id = :id AND CAST(:fence AS integer) > 0"
 )
 FINISH_FENCED = text(
     "UPDATE jobs SET finishes = finishes + 1, finished_at = corral_now()"
     " WHERE id = :id AND fence = :fence AND finished_at IS NULL"
 )
-STATE = text("SELECT count(*) FILTER (WHERE finished_at IS NULL), max(finishes) FROM jobs")
+STATE = text(
+    "SELECT count(*) FILTER (WHERE finished_at IS NULL) AS left_over, max(finishes) AS most_finishes FROM jobs"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +83,16 @@ class Queue:
     async def run(self) -> Outcome:
         database = self._database("setup", StoreFaults())
         async with database.transaction() as tx:
-            for statement in SCHEMA:
+            for statement in SCHEMA.split(";"):
                 await tx.execute(text(statement))
         async with asyncio.TaskGroup() as group:
             for number in range(WORKERS):
                 group.create_task(self._worker(f"worker-{number}"))
         async with database.transaction() as tx:
-            left, most_finishes = (await tx.execute(STATE)).one()
-            assert left == 0, f"{left} jobs were never finished"
+            state = (await tx.execute(STATE)).one()
+            assert state.left_over == 0, f"{state.left_over} jobs were never finished"
         await self._close(database)
-        return Outcome(most_finishes=most_finishes, digest=self._trace.digest(), virtual_s=self._loop.time())
+        return Outcome(most_finishes=state.most_finishes, digest=self._trace.digest(), virtual_s=self._loop.time())
 
     async def _worker(self, name: str) -> None:
         database = self._database(name, FAULTS)
@@ -113,7 +114,7 @@ class Queue:
     async def _claim(self, database: Database) -> tuple[tuple[int, int] | None, int]:
         async with asyncio.timeout(PATIENCE_S), database.transaction() as tx:
             row = (await tx.execute(CLAIM, {"lease_s": LEASE_S})).one_or_none()
-            left, _most_finishes = (await tx.execute(STATE)).one()
+            left = (await tx.execute(STATE)).one().left_over
             return (None if row is None else (row.id, row.fence)), left
 
     async def _finish_job(self, database: Database, claimed: tuple[int, int]) -> None:

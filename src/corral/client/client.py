@@ -1,0 +1,53 @@
+"""`CorralClient`: everything that an admin can ask of a cluster, typed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection
+from types import TracebackType
+from typing import Self
+
+from corral.client.access import KeyCalls, TokenCalls
+from corral.client.events import StreamItem, watch
+from corral.client.http import Call, Transport
+from corral.client.nodes import LabelCalls, NodeCalls
+from corral.ports.runtime import Clock, Ids
+from corral.wire.cluster import ClusterOut
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+class CorralClient:
+    """`async with CorralClient(url, key, clock=…, ids=…) as client: await client.nodes.list()`"""
+
+    def __init__(
+        self, url: str, key: str | None, *, clock: Clock, ids: Ids, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self._transport = Transport(url, key, timeout_s=timeout_s, clock=clock, ids=ids)
+        self.nodes = NodeCalls(self._transport)
+        self.labels = LabelCalls(self._transport)
+        self.tokens = TokenCalls(self._transport)
+        self.keys = KeyCalls(self._transport)
+
+    @property
+    def url(self) -> str:
+        return self._transport.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def cluster(self) -> ClusterOut:
+        return await self._transport.fetch(Call(method="GET", path="/api/cluster"), ClusterOut)
+
+    def watch_events(
+        self, last_event_id: str | None = None, topics: Collection[str] | None = None
+    ) -> AsyncGenerator[StreamItem, None]:
+        """Events from now on, or after the given one, for ever; see `client/events.py` for what is guaranteed."""
+        return watch(self._transport, last_event_id, topics)

@@ -1,0 +1,209 @@
+"""CORRAL_HOME: what lies where, who may read it, and the lock that lets one `corral up` run on it.
+
+    admin.key   the first API key, for people               worker/     the local worker's own folder
+    secrets/    passwords, tokens and seeds                 run/        state.json, lock
+    postgres/   data, and binaries if root needs a copy     logs/       one file per process
+    nats/       configuration, accounts
+
+Folders are 0700 and files 0600. The lock is the kernel's: it cannot outlive its holder, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.embedded.errors import HomeBusy, HomeUnusable
+from corral.embedded.files import make_private_folder, remove_unfinished
+from corral.embedded.processes import ProcessId, identify
+
+# PostgreSQL's own limit is 1,024 bytes for any path below its data folder.
+MAX_PATH_BYTES = 800
+UNKNOWN_HOLDER = ProcessId(pid=0, born_s=0.0)
+_ANOTHER_HOME = "Choose another folder with --home or CORRAL_HOME."
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Only names; nothing here touches the disk."""
+
+    root: Path
+
+    @property
+    def admin_key(self) -> Path:
+        return self.root / "admin.key"
+
+    @property
+    def secrets(self) -> Path:
+        return self.root / "secrets"
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def postgres_data(self) -> Path:
+        return self.postgres / "data"
+
+    @property
+    def nats(self) -> Path:
+        return self.root / "nats"
+
+    @property
+    def worker(self) -> Path:
+        return self.root / "worker"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def lock(self) -> Path:
+        return self.run / "lock"
+
+    @property
+    def state(self) -> Path:
+        return self.run / "state.json"
+
+    @property
+    def join_token(self) -> Path:
+        return self.secrets / "local-join-token"
+
+    @property
+    def postgres_password(self) -> Path:
+        return self.secrets / "postgres-password"
+
+    @property
+    def nats_authority(self) -> Path:
+        return self.secrets / "nats-authority.json"
+
+    @property
+    def nats_account_seed(self) -> Path:
+        return self.secrets / "nats-account.seed"
+
+    @property
+    def nats_operator_seed(self) -> Path:
+        return self.secrets / "nats-operator.seed"
+
+    def log_of(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return (self.root, self.secrets, self.postgres, self.nats, self.worker, self.run, self.logs)
+
+
+def locate_home(path: Path) -> Home:
+    """The home at `path`, whether or not it exists."""
+    try:
+        root = path.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise HomeUnusable(f"The folder {path} cannot be used: {_reason(error)}.", hint=_ANOTHER_HOME) from error
+    if len(os.fsencode(root)) > MAX_PATH_BYTES:
+        raise HomeUnusable(
+            f"The path of the folder is longer than {MAX_PATH_BYTES} bytes, which PostgreSQL does not bear.",
+            hint=_ANOTHER_HOME,
+        )
+    if not str(root).isprintable():
+        raise HomeUnusable(f"The path {str(root)!r} holds characters that cannot be printed.", hint=_ANOTHER_HOME)
+    return Home(root)
+
+
+def open_home(path: Path) -> Home:
+    """The home at `path`, made if it does not exist, with every folder closed to others."""
+    home = locate_home(path)
+    if home.root.exists() and not home.root.is_dir():
+        raise HomeUnusable(f"{home.root} is a file, not a folder.", hint=_ANOTHER_HOME)
+    try:
+        home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _refuse_foreign(home.root)
+        for folder in home.folders:
+            make_private_folder(folder)
+    except OSError as error:
+        raise HomeUnusable(f"The folder {home.root} cannot be used: {_reason(error)}.", hint=_hint(error)) from error
+    return home
+
+
+def _refuse_foreign(root: Path) -> None:
+    owner = root.stat().st_uid
+    if owner != os.geteuid():
+        raise HomeUnusable(
+            f"The folder {root} belongs to another user (uid {owner}).",
+            hint="Run this as that user, or choose another folder with --home or CORRAL_HOME.",
+        )
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
+def _hint(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "Make room on that disk."
+    return _ANOTHER_HOME
+
+
+@contextlib.contextmanager
+def hold_lock(home: Home) -> Iterator[None]:
+    """Be the only one who acts on this home; raises `HomeBusy` naming the holder."""
+    descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _busy(home) from error
+        _write_holder(descriptor)
+        for folder in home.folders:
+            remove_unfinished(folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def find_holder(home: Home) -> ProcessId | None:
+    """The process that holds the lock (`UNKNOWN_HOLDER` if it has not said who it is), or None if it is free."""
+    try:
+        descriptor = os.open(home.lock, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(home) or UNKNOWN_HOLDER
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _write_holder(descriptor: int) -> None:
+    me = identify(os.getpid())
+    assert me is not None, "this process exists"
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": me.pid, "born_s": me.born_s}).encode(), 0)
+
+
+def _read_holder(home: Home) -> ProcessId | None:
+    try:
+        known = json.loads(home.lock.read_text(encoding="utf-8"))
+        return ProcessId(pid=int(known["pid"]), born_s=float(known["born_s"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _busy(home: Home) -> HomeBusy:
+    holder = _read_holder(home)
+    who = f"process {holder.pid}" if holder is not None else "another process"
+    return HomeBusy(
+        f"Corral already runs on {home.root} ({who}).",
+        hint="`corral status` shows it and `corral down` stops it. A second cluster needs its own --home and --port.",
+    )

@@ -1,0 +1,79 @@
+"""TCP ports: the one of last time if it is free, otherwise any free one, never one that somebody holds.
+
+Between this look and the server's own bind another program may come first. The server then fails to start, and the
+next try looks again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+import psutil
+
+from corral.embedded.errors import PortHeld
+
+# Below the ports that systems hand out for outgoing connections: a client that keeps trying to reach a server which
+# is not up yet could otherwise be given that very port as its own, and hold it.
+_RANGE = (20_000, 32_000)
+_TRIES = 200
+_CONNECT_TIMEOUT_S = 0.5
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
+
+
+def choose_port(host: str, wanted: int | None) -> int:
+    if wanted is not None and is_free(host, wanted):
+        return wanted
+    for _ in range(_TRIES):
+        port = random.randrange(*_RANGE)  # noqa: S311 - spread, not secrecy
+        if is_free(host, port):
+            return port
+    raise PortHeld(
+        f"No free port was found on {host} between {_RANGE[0]} and {_RANGE[1]}.",
+        hint="Is the address one of this machine's own? Look at --host.",
+    )
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    # Connections that are still closing down must not count as a holder, so the option that servers use is set.
+    with contextlib.closing(_socket(host)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def reachable(host: str) -> str:
+    """The address to connect to for a server that listens on `host`."""
+    return _ANY.get(host, host)
+
+
+def is_loopback(host: str) -> bool:
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def accepts(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((reachable(host), port), timeout=_CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def describe_holder(port: int) -> str:
+    """Who listens on `port`, as far as this user may know."""
+    with contextlib.suppress(psutil.Error, OSError):
+        for one in psutil.net_connections(kind="tcp"):
+            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
+                return f"{psutil.Process(one.pid).name()} (process {one.pid})"
+    return "another program"
+
+
+def _socket(host: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.socket(family, socket.SOCK_STREAM)

@@ -1,7 +1,7 @@
 """Messages to bytes and back: JSON, bounded in size, with errors that name the subject.
 
-A reply is either the message or `{"error": {"code": ..., "message": ...}}`. An error whose code is one of ours comes
-back as the class that was raised on the other side.
+A reply is either the message or `{"error": {"code": ..., "kind": ..., "message": ...}}`. `kind` is the code of the error's
+class: it comes back as the class that was raised on the other side, if that is known here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def decode(kind: type[T], data: bytes, *, subject: str) -> T:
 
 
 def encode_error(error: CorralError) -> bytes:
-    return json.dumps({"error": {"code": error.slug, "message": error.message[:MAX_ERROR_CHARACTERS]}}).encode()
+    told = {"code": error.slug, "kind": type(error).code, "message": error.message[:MAX_ERROR_CHARACTERS]}
+    return json.dumps({"error": told}).encode()
 
 
 def decode_reply(kind: type[T], data: bytes, *, subject: str) -> T:
@@ -78,7 +79,7 @@ def _error_in(data: bytes) -> CorralError | None:
     if not isinstance(told, dict):
         return None
     code, message = str(told.get("code", "internal")), str(told.get("message", ""))
-    return _class_of(code)(message or None, code=code)
+    return _class_of(str(told.get("kind", code)))(message or None, code=code)
 
 
 def _class_of(code: str) -> type[CorralError]:

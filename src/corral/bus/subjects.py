@@ -98,7 +98,7 @@ NODE_DESCRIBE = SubjectSpec(
     timeout_s=2.0,
     doc="Asks a worker who it is and what its machine has.",
 )
-NODE_WAKE = SubjectSpec[WakeNode, None](
+NODE_WAKE: SubjectSpec[WakeNode, None] = SubjectSpec(
     name="node.wake",
     template="nodes.{node}.wake",
     kind=Kind.PUBLISH,
@@ -118,7 +118,7 @@ NODE_STOP = SubjectSpec(
     timeout_s=2.0,
     doc="Asks a worker to finish and end.",
 )
-NODE_HELLO = SubjectSpec[Hello, None](
+NODE_HELLO: SubjectSpec[Hello, None] = SubjectSpec(
     name="node.hello",
     template="nodes.{node}.hello",
     kind=Kind.PUBLISH,
@@ -127,7 +127,7 @@ NODE_HELLO = SubjectSpec[Hello, None](
     request=Hello,
     doc="Tells the frontends that a worker is on the bus; sent after every connect.",
 )
-FRONTENDS_WAKE = SubjectSpec[WakeFrontends, None](
+FRONTENDS_WAKE: SubjectSpec[WakeFrontends, None] = SubjectSpec(
     name="frontends.wake",
     template="frontends.wake",
     kind=Kind.PUBLISH,

@@ -122,11 +122,11 @@ class Connection:
         async def on_message(message: Msg) -> None:
             take(message)
 
-        self._refused.discard(subject)
+        self._refused.discard(subject.lower())
         with _unavailable_if_broken(self._endpoint):
             feed = await self._client.subscribe(subject, cb=on_message)
             await self._round_trip()
-            if subject in self._refused:
+            if subject.lower() in self._refused:
                 await feed.unsubscribe()
                 raise NotAllowed(
                     f"The bus refuses a subscription to {subject}: this credential does not allow it.",
@@ -245,15 +245,15 @@ class Connection:
         if refused is None:
             # What ends the connection is told by whoever meets the end.
             return
-        action, subject = refused.group(1).lower(), refused.group(2)
+        # nats-py hands errors on in small letters.
+        action, subject = refused.group(1).lower(), refused.group(2).lower()
         if action == "subscription":
             self._refused.add(subject)
             return
-        sentence = f"The bus refuses a message to {subject}: this credential does not allow it."
-        self._reporter.warn(sentence)
+        self._reporter.warn(_refused_message(subject).message)
         for asked, answer in self._waiting.values():
-            if asked == subject and not answer.done():
-                answer.set_exception(NotAllowed(sentence, details={"subject": subject}))
+            if asked.lower() == subject and not answer.done():
+                answer.set_exception(_refused_message(asked))
 
     async def _on_client_closed(self) -> None:
         was_in_use, self._is_in_use = self._is_in_use, False
@@ -310,6 +310,12 @@ def _unavailable_if_broken(endpoint: Endpoint) -> Iterator[None]:
         yield
     except (nats_errors.Error, OSError, TimeoutError) as error:
         raise _no_connection(endpoint) from error
+
+
+def _refused_message(subject: str) -> NotAllowed:
+    return NotAllowed(
+        f"The bus refuses a message to {subject}: this credential does not allow it.", details={"subject": subject}
+    )
 
 
 def _no_connection(endpoint: Endpoint) -> BusUnavailable:

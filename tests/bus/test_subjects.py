@@ -1,0 +1,117 @@
+"""The registry and the codec by themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.bus.codec import BadMessage, decode, decode_reply, encode, encode_error
+from corral.bus.messages import Hello, NodeDescription, StopAnswer
+from corral.bus.subjects import (
+    FRONTENDS_WAKE,
+    NODE_DESCRIBE,
+    NODE_WAKE,
+    SUBJECTS,
+    Role,
+    SubjectSpec,
+    inbox_prefix,
+    node_in,
+    pattern,
+    permissions,
+    reference_markdown,
+    subject,
+    token,
+)
+from corral.domain.errors import Conflict, CorralError, InvalidRequest
+
+
+@pytest.mark.behaviour("OPS-92")
+@given(st.text(min_size=1))
+def test_any_id_becomes_one_harmless_token_the_same_in_subjects_and_permissions(node: str) -> None:
+    built = subject(NODE_WAKE, node=node)
+    assert built.split(".") == ["nodes", token(node), "wake"]
+    assert not set(".*>\t\r\n \x00") & set(token(node))
+    assert token(token(node)) == token(node)
+    assert built in permissions(Role.WORKER, node).subscribe_allow
+    assert node_in(NODE_WAKE, built) == token(node)
+    assert inbox_prefix(node) == f"_INBOX.{token(node)}"
+
+
+def test_a_subject_needs_a_node_exactly_when_its_template_has_one() -> None:
+    with pytest.raises(InvalidRequest, match=r"node\.wake needs a node id"):
+        subject(NODE_WAKE)
+    with pytest.raises(InvalidRequest, match="does not belong to a node"):
+        subject(FRONTENDS_WAKE, node="n1")
+    with pytest.raises(InvalidRequest, match="empty id"):
+        subject(NODE_WAKE, node="")
+    assert pattern(NODE_WAKE) == "nodes.*.wake"
+    assert node_in(FRONTENDS_WAKE, "frontends.wake") is None
+
+
+def test_a_nodes_permissions_name_no_wildcard_but_its_own_inbox() -> None:
+    for role in (Role.WORKER, Role.AGENT):
+        allowed = permissions(role, "n1")
+        for entry in allowed.publish_allow + allowed.subscribe_allow:
+            assert entry == "_INBOX.n1.>" or not set("*>") & set(entry)
+
+
+@pytest.mark.parametrize("spec", SUBJECTS, ids=lambda spec: spec.name)
+def test_no_reply_has_a_field_that_would_be_taken_for_an_error(spec: SubjectSpec[Any, Any]) -> None:
+    if spec.reply is not None:
+        assert "error" not in {field.name for field in dataclasses.fields(spec.reply)}
+
+
+def test_names_and_templates_are_used_once() -> None:
+    assert len({spec.name for spec in SUBJECTS}) == len({spec.template for spec in SUBJECTS}) == len(SUBJECTS)
+
+
+def test_the_reference_has_a_row_for_every_subject() -> None:
+    page = reference_markdown()
+    for spec in SUBJECTS:
+        assert page.count(f"`{spec.template.replace('{node}', '<node>')}`") == 1
+        assert spec.doc in page
+    assert "| 2 s |" in page
+
+
+def test_a_subject_that_contradicts_itself_cannot_be_registered() -> None:
+    with pytest.raises(AssertionError, match="only a request has a reply"):
+        dataclasses.replace(NODE_DESCRIBE, reply=None)
+    with pytest.raises(AssertionError, match="only a request has a timeout"):
+        dataclasses.replace(NODE_WAKE, timeout_s=1.0)
+
+
+@given(
+    st.builds(
+        NodeDescription,
+        node_id=st.text(),
+        boot_id=st.text(),
+        name=st.text(),
+        version=st.text(),
+        uptime_s=st.floats(min_value=0, max_value=1e12),
+        hardware=st.dictionaries(st.text(), st.integers() | st.text() | st.booleans() | st.none()),
+    )
+)
+def test_what_is_encoded_is_decoded_again(message: NodeDescription) -> None:
+    assert decode(NodeDescription, encode(message, subject="s"), subject="s") == message
+
+
+@pytest.mark.behaviour("BUS-7")
+def test_unknown_fields_are_ignored_and_a_missing_one_is_named() -> None:
+    assert decode(Hello, b'{"boot_id": "b", "later": 1}', subject="s") == Hello(boot_id="b")
+    with pytest.raises(BadMessage, match=r"nodes\.n1\.hello is not a valid Hello: boot_id"):
+        decode(Hello, b"{}", subject="nodes.n1.hello")
+    with pytest.raises(BadMessage, match="accepted"):
+        decode(StopAnswer, b'{"accepted": "yes", "boot_id": "b"}', subject="s")
+
+
+@pytest.mark.behaviour("BUS-4")
+def test_an_error_travels_with_its_class_and_code() -> None:
+    with pytest.raises(Conflict, match="Not now") as known:
+        decode_reply(StopAnswer, encode_error(Conflict("Not now.", code="busy_now")), subject="s")
+    with pytest.raises(CorralError, match="New kind"):
+        decode_reply(StopAnswer, b'{"error": {"code": "from_the_future", "message": "New kind."}}', subject="s")
+    assert known.value.slug == "busy_now"

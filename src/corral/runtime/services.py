@@ -32,11 +32,15 @@ class Service(Protocol):
 class Services:
     """The ordered services of one process."""
 
-    def __init__(self, services: Iterable[Service]) -> None:
+    def __init__(self, services: Iterable[Service] = ()) -> None:
         self._services = list(services)
         self._started: list[Service] = []
         self._ended = asyncio.Event()
         self._fatal: BaseException | None = None
+
+    def add(self, *services: Service) -> None:
+        """More services, after those that are there; for those that need `end` to be made."""
+        self._services += services
 
     async def start(self) -> None:
         for service in self._services:
@@ -54,12 +58,19 @@ class Services:
             self._ended.set()
 
     async def run(self) -> None:
-        """Start everything, wait for `end`, stop everything; raises the fatal error if there was one."""
-        await self.start()
-        try:
-            await self._ended.wait()
-        finally:
-            await asyncio.shield(self.stop())
+        """Start everything, wait for `end`, stop everything; raises the fatal error if there was one.
+
+        `end` during the start (a service may wait long for something) stops what has been started so far.
+        """
+        async with asyncio.TaskGroup() as group:
+            starting = group.create_task(self.start(), name="start")
+            ending = group.create_task(self._ended.wait(), name="end")
+            await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and not starting.exception():
+                await ending
+            starting.cancel()
+            ending.cancel()
+        await asyncio.shield(self.stop())
         if self._fatal is not None:
             raise self._fatal
 

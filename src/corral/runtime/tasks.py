@@ -32,6 +32,11 @@ class Tasks:
     def __len__(self) -> int:
         return len(self._running)
 
+    async def join(self) -> None:
+        """Wait until every task has ended by itself."""
+        if self._running:
+            await asyncio.wait(set(self._running))
+
     async def close(self) -> None:
         self._closed = True
         running = list(self._running)

@@ -137,6 +137,9 @@ class FrontendSettings(_BusTls, _Logging):
     nats_operator_seed: OperatorSeed | None = Field(
         default=None, description="Seed of the NATS operator, needed to cut off a revoked node. Starts with SO."
     )
+    nats_system_seed: AccountSeed | None = Field(
+        default=None, description="Seed of the NATS system account, needed beside the operator's. Starts with SA."
+    )
     nats_public_url: str = Field(
         default_factory=lambda data: without_userinfo(str(data["nats_url"])),
         description="NATS address that workers are told. {host} stands for the host by which a worker reached us.",

@@ -1,0 +1,237 @@
+"""One frontend without its sockets: registry, directory, feed, leader and loops, wired together.
+
+`app/frontend.py` puts it behind a server and on a real bus; the simulator runs several of these in one process.
+Boot order: migrate under the lock, make sure of the first key, stand at the head of the outbox, read the state,
+bind, subscribe, read once more, then start the loops. An event can fall between reading and subscribing; the second
+reading catches it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from corral import __version__
+from corral.access.directory import Directory
+from corral.access.keys import ensure_first_key
+from corral.access.tokens import ensure_local_token
+from corral.api.metrics import Metrics
+from corral.api.parts import Parts, Told
+from corral.bus.messages import Hello, WakeFrontends
+from corral.bus.subjects import FRONTENDS_WAKE, NODE_HELLO
+from corral.domain.errors import CorralError, StoreUnavailable
+from corral.domain.node import NodeId
+from corral.events.feed import Feed
+from corral.nodes.commands import note_bus
+from corral.nodes.heartbeats import HeartbeatBuffer
+from corral.nodes.registration import JoinPolicy
+from corral.ports.bus import Bus, Delivery
+from corral.ports.credentials import BusCredentials
+from corral.ports.runtime import Clock, Ids
+from corral.reconcile.leader import Leader
+from corral.reconcile.liveness import LivenessCheck
+from corral.reconcile.upkeep import Presence, Pruner
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.loop import Loop, LoopPlan
+from corral.runtime.tasks import Tasks
+from corral.store.database import Database
+from corral.store.migrate import migrate
+
+log = structlog.get_logger(__name__)
+
+# How long to wait before asking an absent PostgreSQL again.
+RETRY_S = 0.2
+# The feed polls this often without a wake; a wake makes it immediate.
+FEED_INTERVAL_S = 1.0
+PRESENCE_INTERVAL_S = 5.0
+PRUNE_INTERVAL_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreOptions:
+    frontend_id: str
+    host: str
+    port: int
+    nats_public_url: str
+    node_lease_s: float = 45.0
+    heartbeat_interval_s: float = 10.0
+    heartbeat_flush_s: float = 1.0
+    liveness_interval_s: float = 5.0
+    leader_lease_s: float = 15.0
+    outbox_retention_s: float = 86400.0
+    approves_all: bool = False
+    admin_key: str | None = None
+    local_join_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the core is given from outside."""
+
+    database: Database
+    bus: Bus
+    credentials: BusCredentials
+    clock: Clock
+    ids: Ids
+    rng: random.Random
+
+
+class Core:
+    """A service: `start` boots, `stop` hands over what this frontend holds."""
+
+    name = "frontend"
+
+    def __init__(
+        self, options: CoreOptions, world: World, *, on_crash: Callable[[BaseException], None] | None = None
+    ) -> None:
+        self._options = options
+        self._on_crash = on_crash
+        self._world = world
+        self._not_ready: str | None = "booting"
+        self._tasks = Tasks("frontend")
+        self.metrics = Metrics()
+        # The secret of a key that was made at the very first start; whoever runs the process shows it once.
+        self.first_key: str | None = None
+        self.leader = Leader(world.database, world.clock, options.frontend_id, options.leader_lease_s)
+        self.directory = Directory(world.database, world.clock)
+        self.feed = Feed(world.database, self.directory.follow, self.directory.load)
+        self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
+        self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
+        self._presence = Presence(world.database, self._row())
+        self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s)
+        self.feed_loop = self._loop("feed", FEED_INTERVAL_S, self.feed.tick)
+        self.flush_loop = self._loop("heartbeats", options.heartbeat_flush_s, self._flush)
+        self.leader_loop = self._loop("leader", options.leader_lease_s / 3, self.leader.tick)
+        self.liveness_loop = self._loop("liveness", options.liveness_interval_s, self._find_lost, leader_only=True)
+        self.presence_loop = self._loop("presence", PRESENCE_INTERVAL_S, self._presence.tick)
+        self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
+        self._loops = (
+            self.presence_loop,
+            self.feed_loop,
+            self.flush_loop,
+            self.leader_loop,
+            self.liveness_loop,
+            self.prune_loop,
+        )
+        world.database.after_commit = self._committed
+        self.parts = self._make_parts()
+
+    @property
+    def not_ready(self) -> str | None:
+        return self._not_ready
+
+    async def start(self) -> None:
+        await self._boot()
+        for loop in self._loops:
+            await loop.start()
+        self._not_ready = None
+
+    async def stop(self) -> None:
+        self._not_ready = "stopping"
+        self.feed.close()
+        for loop in reversed(self._loops):
+            await loop.stop()
+        for last_act in (self.heartbeats.flush, self.leader.release, self._presence.withdraw):
+            outcome = await attempt(last_act)
+            if isinstance(outcome, Failed):
+                log.warning("could not hand over", act=last_act.__qualname__, error=outcome.sentence)
+        await self._tasks.close()
+
+    async def _boot(self) -> None:
+        while True:
+            try:
+                await self._boot_once()
+            except StoreUnavailable as error:
+                if self._not_ready != error.message:
+                    log.warning("waiting for PostgreSQL", cause=error.details.get("cause"))
+                self._not_ready = error.message
+                await self._world.clock.sleep(RETRY_S)
+            else:
+                return
+
+    async def _boot_once(self) -> None:
+        database = self._world.database
+        if await migrate(database, self._world.clock):
+            log.info("schema is up to date")
+        async with database.transaction() as tx:
+            made = await ensure_first_key(tx, self._world.ids, self._options.admin_key)
+            if self._options.local_join_token:
+                await ensure_local_token(tx, self._world.ids, self._options.local_join_token)
+        self.first_key = made or self.first_key
+        await self.feed.begin()
+        await self.directory.load()
+        await self._presence.tick()
+        await self._world.bus.subscribe(FRONTENDS_WAKE, self._on_wake)
+        await self._world.bus.subscribe(NODE_HELLO, self._on_hello)
+        self._world.bus.on_reconnect(self._on_reconnect)
+        await self.feed.tick()
+
+    def _loop(
+        self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]], *, leader_only: bool = False
+    ) -> Loop:
+        gate = self.leader.is_leader if leader_only else lambda: True
+        plan = LoopPlan(name=name, interval_s=interval_s)
+        return Loop(plan, tick, self._world.clock, self._world.rng, gate=gate, on_crash=self._on_crash)
+
+    def _make_parts(self) -> Parts:
+        options, world = self._options, self._world
+        return Parts(
+            frontend_id=options.frontend_id,
+            database=world.database,
+            directory=self.directory,
+            feed=self.feed,
+            heartbeats=self.heartbeats,
+            bus=world.bus,
+            credentials=world.credentials,
+            leader=self.leader,
+            clock=world.clock,
+            ids=world.ids,
+            join_policy=JoinPolicy(lease_s=options.node_lease_s, approves_all=options.approves_all),
+            told=Told(heartbeat_interval_s=options.heartbeat_interval_s, nats_url=options.nats_public_url),
+            not_ready=lambda: self._not_ready,
+        )
+
+    def _row(self) -> dict[str, object]:
+        return {
+            "id": self._options.frontend_id,
+            "host": self._options.host,
+            "port": self._options.port,
+            "pid": os.getpid(),
+            "version": __version__,
+        }
+
+    def _committed(self) -> None:
+        """Events were written: look at once here, and let the peers know."""
+        self.feed_loop.wake()
+        if self._world.bus.is_connected and self._not_ready is None:
+            self._tasks.start(self._tell_peers(), name="wake")
+
+    async def _tell_peers(self) -> None:
+        try:
+            await self._world.bus.publish(FRONTENDS_WAKE, WakeFrontends())
+        except CorralError:
+            return  # A hint: the peers' interval makes up for it.
+
+    async def _on_wake(self, _: Delivery[WakeFrontends]) -> None:
+        self.feed_loop.wake()
+
+    async def _on_hello(self, hello: Delivery[Hello]) -> None:
+        """A worker is on the bus. Its heartbeat will say so too; this is sooner."""
+        if hello.node is not None and self.leader.is_leader():
+            await note_bus(self._world.database, NodeId(hello.node), is_on_bus=True)
+
+    async def _on_reconnect(self) -> None:
+        self.feed_loop.wake()
+
+    async def _flush(self) -> None:
+        self.metrics.flushed.inc(await self.heartbeats.flush())
+
+    async def _find_lost(self) -> None:
+        lost = await self.liveness.tick()
+        if lost:
+            self.metrics.lost.inc(len(lost))
+            log.warning("nodes lost", nodes=lost)

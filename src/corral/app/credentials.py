@@ -1,0 +1,52 @@
+"""Bus credentials of nodes: minted from the account's seed, revoked in the background when a node is removed."""
+
+from __future__ import annotations
+
+import structlog
+
+from corral.adapters.nats.credentials import UserMinter
+from corral.adapters.nats.revocation import Revoker
+from corral.bus.subjects import Role
+from corral.domain.node import Node, NodeType
+from corral.ports.credentials import BusCredential
+from corral.ports.runtime import Clock
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+
+class NodeCredentials:
+    name = "node credentials"
+
+    def __init__(self, minter: UserMinter, revoker: Revoker, *, ttl_s: float, clock: Clock) -> None:
+        self._minter = minter
+        self._revoker = revoker
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._tasks = Tasks("revocations")
+
+    def mint(self, node: Node, public_key: str) -> BusCredential:
+        role = Role.AGENT if node.type is NodeType.AGENT else Role.WORKER
+        token = self._minter.mint(
+            role, public_key, subject_id=node.id, name=node.name, ttl_s=self._ttl_s, now=self._clock.wall()
+        )
+        return BusCredential(token=token, expires_in_s=self._ttl_s)
+
+    async def revoke(self, public_key: str) -> None:
+        """Begins at once and does not keep the caller waiting for the server's confirmation."""
+        if self._revoker.can_revoke:
+            self._tasks.start(self._revoke(public_key), name="revoke")
+        else:
+            log.info("bus credential not revoked: no operator seed; it runs out by itself", within_s=self._ttl_s)
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        await self._tasks.join()
+
+    async def _revoke(self, public_key: str) -> None:
+        outcome = await attempt(lambda: self._revoker.revoke(public_key))
+        if isinstance(outcome, Failed):
+            log.warning("bus credential not revoked; it runs out by itself", error=outcome.sentence)

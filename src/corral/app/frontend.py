@@ -1,0 +1,145 @@
+"""`corral serve`: one frontend process on a PostgreSQL and a NATS. Any number of them run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from collections.abc import Callable
+
+import structlog
+
+from corral.adapters.nats.client import NatsBus
+from corral.adapters.nats.connection import Endpoint
+from corral.adapters.nats.credentials import UserMinter
+from corral.adapters.nats.revocation import RevocationKeys, Revoker
+from corral.adapters.nats.tls import client_tls
+from corral.adapters.system import SystemClock, SystemIds
+from corral.api.application import create_app, with_edge
+from corral.app.core import Core, CoreOptions, World
+from corral.app.credentials import NodeCredentials
+from corral.app.logs import configure_logging
+from corral.app.server import HttpServer, listen
+from corral.app.settings import FrontendSettings
+from corral.bus.subjects import Role
+from corral.ports.runtime import Clock, Ids
+from corral.runtime.services import Services
+from corral.store.database import Database
+
+log = structlog.get_logger(__name__)
+
+
+def run_frontend(settings: FrontendSettings) -> int:
+    """Serve until SIGINT or SIGTERM; the exit code."""
+    configure_logging(settings.log_format, settings.log_level)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings))
+    return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - not there on Windows
+
+    return uvloop.new_event_loop
+
+
+async def _serve(settings: FrontendSettings) -> None:
+    clock, ids = SystemClock(), SystemIds()
+    listener = listen(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    frontend_id = settings.instance_id or ids.new_id()
+    database = Database(settings.database_url.get_secret_value())
+    world = _world(settings, database, frontend_id, clock, ids)
+    services = Services()
+    core = Core(_options(settings, frontend_id, port), world, on_crash=services.end)
+    http = HttpServer(
+        with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
+        listener,
+        on_crash=services.end,
+    )
+    assert isinstance(world.credentials, NodeCredentials)
+    services.add(_Closing(database), http, world.credentials, world.bus, core, _Announcement(core, settings, port))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, services.end)
+    await services.run()
+    log.info("frontend stopped", frontend=frontend_id)
+
+
+def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOptions:
+    return CoreOptions(
+        frontend_id=frontend_id,
+        host=settings.host,
+        port=port,
+        nats_public_url=settings.nats_public_url,
+        node_lease_s=settings.node_lease_s,
+        heartbeat_interval_s=settings.heartbeat_interval_s,
+        heartbeat_flush_s=settings.heartbeat_flush_s,
+        liveness_interval_s=settings.liveness_interval_s,
+        leader_lease_s=settings.leader_lease_s,
+        outbox_retention_s=settings.outbox_retention_s,
+        approves_all=settings.auto_approve_nodes,
+        admin_key=settings.admin_key.get_secret_value() if settings.admin_key else None,
+        local_join_token=settings.local_join_token.get_secret_value() if settings.local_join_token else None,
+    )
+
+
+def _world(settings: FrontendSettings, database: Database, frontend_id: str, clock: Clock, ids: Ids) -> World:
+    rng = random.Random()  # noqa: S311 - jitter, not secrets
+    tls = client_tls(tls_ca=settings.nats_tls_ca, tls_cert=settings.nats_tls_cert, tls_key=settings.nats_tls_key)
+    urls = tuple(url.strip() for url in settings.nats_url.split(","))
+    endpoint = Endpoint(urls=urls, client_name=f"corral frontend {frontend_id}", tls=tls)
+    minter = UserMinter(settings.nats_account_seed.get_secret_value())
+    ttl_s = settings.bus_credential_ttl_s
+    bus = NatsBus(
+        endpoint,
+        minter.provider(Role.FRONTEND, subject_id=frontend_id, name="frontend", ttl_s=ttl_s, clock=clock),
+        clock=clock,
+        rng=rng,
+    )
+    keys = RevocationKeys(
+        account_public=minter.account_public,
+        operator_seed=settings.nats_operator_seed.get_secret_value() if settings.nats_operator_seed else None,
+        system_seed=settings.nats_system_seed.get_secret_value() if settings.nats_system_seed else None,
+    )
+    credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=ttl_s, clock=clock)
+    return World(database=database, bus=bus, credentials=credentials, clock=clock, ids=ids, rng=rng)
+
+
+class _Closing:
+    """The pool is closed last, after everything that uses it."""
+
+    name = "database"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        await self._database.close()
+
+
+class _Announcement:
+    """What an operator reads when the frontend is up."""
+
+    name = "announcement"
+
+    def __init__(self, core: Core, settings: FrontendSettings, port: int) -> None:
+        self._core = core
+        self._settings = settings
+        self._port = port
+
+    async def start(self) -> None:
+        if self._core.first_key is not None:
+            # To the terminal and not to the log: logs are kept and shipped.
+            sys.stderr.write(f"\nAdmin key, shown this once: {self._core.first_key}\n\n")
+            sys.stderr.flush()
+        log.info("frontend is ready", url=f"http://{self._settings.host}:{self._port}", id=self._core.parts.frontend_id)
+
+    async def stop(self) -> None:
+        return

@@ -215,6 +215,58 @@ def test_waiters_that_are_cancelled_do_not_keep_the_gate(postgres: str, seed: in
     in_world(postgres, seed, body)
 
 
+@pytest.mark.behaviour("SIM-9")
+def test_a_turn_that_is_granted_to_a_waiter_in_the_instant_of_its_cancellation_is_passed_on(seed: int):
+    async def scenario(loop: VirtualLoop) -> None:
+        turnstile = Turnstile(loop, chance(seed, "turns"))
+        async with turnstile.turn():
+            waiter = loop.create_task(_visit(turnstile, []))
+            with loop.without_io():
+                await SimClock(loop).sleep(1)
+        waiter.cancel()
+        await asyncio.wait([waiter])
+        assert waiter.cancelled()
+        await _visit(turnstile, [])
+
+    simulate(seed, scenario)
+
+
+@pytest.mark.behaviour("SIM-9")
+def test_after_a_cancelled_turn_the_next_one_waits_until_the_server_has_forgotten_it(seed: int):
+    async def scenario(loop: VirtualLoop) -> list[str]:
+        happened: list[str] = []
+        asked, forgotten = asyncio.Event(), asyncio.Event()
+
+        async def server_forgets() -> None:
+            asked.set()
+            await forgotten.wait()
+            happened.append("forgotten")
+
+        turnstile = Turnstile(loop, chance(seed, "turns"), settle=server_forgets)
+        holder = loop.create_task(_hold(turnstile, inside := asyncio.Event()))
+        await inside.wait()
+        holder.cancel()
+        following = loop.create_task(_visit(turnstile, happened))
+        await asked.wait()
+        assert happened == []
+        forgotten.set()
+        await following
+        return happened
+
+    assert simulate(seed, scenario) == ["forgotten", "entered"]
+
+
+async def _visit(turnstile: Turnstile, happened: list[str]) -> None:
+    async with turnstile.turn():
+        happened.append("entered")
+
+
+async def _hold(turnstile: Turnstile, inside: asyncio.Event) -> None:
+    async with turnstile.turn():
+        inside.set()
+        await asyncio.get_running_loop().create_future()
+
+
 @pytest.mark.behaviour("SIM-4")
 def test_the_databases_time_is_the_virtual_time(postgres: str):
     async def body(world: World) -> None:

@@ -73,6 +73,21 @@ def test_different_seeds_give_different_orders():
     assert len({fingerprint(seed) for seed in range(20)}) == 20
 
 
+@pytest.mark.behaviour("SIM-3")
+def test_timers_of_one_instant_fire_in_the_order_of_the_seed_and_others_in_the_order_of_time():
+    async def scenario(loop: VirtualLoop) -> str:
+        fired: list[str] = []
+        for name in "abc":
+            loop.call_at(5, fired.append, name)
+        loop.call_at(4, fired.append, "first ")
+        loop.call_at(6, fired.append, " last")
+        await SimClock(loop).sleep(7)
+        return "".join(fired)
+
+    orders = {simulate(seed, scenario) for seed in range(50)}
+    assert orders == {f"first {order} last" for order in ("abc", "acb", "bac", "bca", "cab", "cba")}
+
+
 class _Turn:
     """Awaiting it gives the other tasks a turn, as a sleep of zero does."""
 
@@ -139,6 +154,20 @@ def test_virtual_time_stands_still_while_the_database_works(postgres: str):
         return seen
 
     assert simulate(0, scenario) == (0.0, False)
+
+
+@pytest.mark.behaviour("SIM-4")
+def test_what_the_driver_does_on_its_own_counts_as_io(postgres: str):
+    async def scenario(loop: VirtualLoop) -> tuple[int, int, float]:
+        with loop.io():
+            connection = await asyncpg.connect(f"postgresql://postgres@{postgres}/postgres")
+        closing = loop.create_task(connection.close())
+        at_work = len(loop.driver_tasks())
+        async with asyncio.timeout(0.000001):
+            await closing
+        return at_work, len(loop.driver_tasks()), loop.time()
+
+    assert simulate(0, scenario) == (1, 0, 0.0)
 
 
 @pytest.mark.behaviour("SIM-5")

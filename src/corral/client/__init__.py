@@ -5,6 +5,6 @@ restarts. It imports `wire`, `ports` and `domain` only.
 """
 
 from corral.client.client import CorralClient
-from corral.client.events import Interrupted, Reset, StreamItem
+from corral.client.events import Connected, Interrupted, Reset, StreamItem
 
-__all__ = ["CorralClient", "Interrupted", "Reset", "StreamItem"]
+__all__ = ["Connected", "CorralClient", "Interrupted", "Reset", "StreamItem"]

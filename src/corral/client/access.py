@@ -19,8 +19,9 @@ class TokenCalls:
     async def list(self) -> list[TokenOut]:
         return await self._transport.fetch(Call(method="GET", path="/api/tokens"), list[TokenOut])
 
-    async def revoke(self, token_id: str) -> None:
-        await self._transport.send(Call(method="DELETE", path=f"/api/tokens/{quote(token_id, safe='')}"))
+    async def revoke(self, token_id: str) -> TokenOut:
+        call = Call(method="DELETE", path=f"/api/tokens/{quote(token_id, safe='')}")
+        return await self._transport.fetch(call, TokenOut)
 
 
 class KeyCalls:
@@ -34,8 +35,8 @@ class KeyCalls:
     async def list(self) -> list[KeyOut]:
         return await self._transport.fetch(Call(method="GET", path="/api/keys"), list[KeyOut])
 
-    async def revoke(self, key_id: str) -> None:
-        await self._transport.send(Call(method="DELETE", path=f"/api/keys/{quote(key_id, safe='')}"))
+    async def revoke(self, key_id: str) -> KeyOut:
+        return await self._transport.fetch(Call(method="DELETE", path=f"/api/keys/{quote(key_id, safe='')}"), KeyOut)
 
     async def rotate(self, key_id: str) -> KeyMade:
         path = f"/api/keys/{quote(key_id, safe='')}/rotate"

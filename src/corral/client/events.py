@@ -28,6 +28,13 @@ CONNECT_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """The stream stands here now: what is read from now on is not older than the events that follow."""
+
+    position: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
     """Something may have been missed: read the state anew, the stream goes on from here."""
 
@@ -41,7 +48,7 @@ class Interrupted:
     reason: str
 
 
-StreamItem = EventOut | Reset | Interrupted
+StreamItem = EventOut | Connected | Reset | Interrupted
 
 
 @dataclass(slots=True)
@@ -114,6 +121,8 @@ class EventStream:
         return unexpected_answer(self.transport.url, "no event stream")
 
     def _item(self, frame: Frame) -> StreamItem:
+        if frame.event == "hello":
+            return Connected(position=frame.id)
         if frame.event == "reset":
             return Reset(position=frame.id)
         try:

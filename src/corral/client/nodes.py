@@ -29,11 +29,11 @@ class NodeCalls:
     async def approve(self, node: str) -> ApproveOut:
         return await self._transport.fetch(Call(method="POST", path=node_path(node, "approve")), ApproveOut)
 
-    async def drain(self, node: str) -> None:
-        await self._transport.send(Call(method="POST", path=node_path(node, "drain")))
+    async def drain(self, node: str) -> NodeOut:
+        return await self._transport.fetch(Call(method="POST", path=node_path(node, "drain")), NodeOut)
 
-    async def resume(self, node: str) -> None:
-        await self._transport.send(Call(method="POST", path=node_path(node, "resume")))
+    async def resume(self, node: str) -> NodeOut:
+        return await self._transport.fetch(Call(method="POST", path=node_path(node, "resume")), NodeOut)
 
     async def stop(self, node: str) -> None:
         """Ask the node's worker to end."""
@@ -50,15 +50,16 @@ class NodeCalls:
         call = Call(method="PUT", path=node_path(node, "max-replicas-per-model"), body=SlotsIn(value=value))
         return await self._transport.fetch(call, SlotsOut)
 
-    async def reset_slots(self, node: str) -> None:
-        await self._transport.send(Call(method="DELETE", path=node_path(node, "max-replicas-per-model")))
+    async def reset_slots(self, node: str) -> SlotsOut:
+        call = Call(method="DELETE", path=node_path(node, "max-replicas-per-model"))
+        return await self._transport.fetch(call, SlotsOut)
 
     async def set_budget(self, node: str, value: str) -> BudgetOut:
         call = Call(method="PUT", path=node_path(node, "vram-budget"), body=BudgetIn(value=value))
         return await self._transport.fetch(call, BudgetOut)
 
-    async def reset_budget(self, node: str) -> None:
-        await self._transport.send(Call(method="DELETE", path=node_path(node, "vram-budget")))
+    async def reset_budget(self, node: str) -> BudgetOut:
+        return await self._transport.fetch(Call(method="DELETE", path=node_path(node, "vram-budget")), BudgetOut)
 
 
 class LabelCalls:

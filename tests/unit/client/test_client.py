@@ -90,22 +90,25 @@ async def test_any_name_is_one_part_of_the_path(frontend, client, name):
 async def test_actions_on_a_node_use_their_routes(frontend, client):
     approved = {"id": "1", "name": "gpu-a", "node_type": "backend", "status": "healthy", "message": "approved"}
     frontend.on("POST /api/nodes/gpu-a/approve", json_answer(approved))
-    for action in ("drain", "resume", "stop"):
-        frontend.on(f"POST /api/nodes/gpu-a/{action}", json_answer({"message": "ok"}))
+    for action in ("drain", "resume"):
+        frontend.on(f"POST /api/nodes/gpu-a/{action}", json_answer(a_node(status=action)))
+    frontend.on("POST /api/nodes/gpu-a/stop", json_answer({"message": "ok"}, 202))
     frontend.on("DELETE /api/nodes/gpu-a", json_answer(None, status=200))
     frontend.on("PUT /api/nodes/gpu-a/max-replicas-per-model", json_answer({"max_replicas_per_model": 4}))
-    frontend.on("DELETE /api/nodes/gpu-a/max-replicas-per-model", json_answer({"reset": True}))
+    frontend.on(
+        "DELETE /api/nodes/gpu-a/max-replicas-per-model", json_answer({"max_replicas_per_model": 1, "reset": True})
+    )
     frontend.on("PUT /api/nodes/gpu-a/vram-budget", json_answer({"vram_budget": "80%"}))
-    frontend.on("DELETE /api/nodes/gpu-a/vram-budget", json_answer({"reset": True}))
+    frontend.on("DELETE /api/nodes/gpu-a/vram-budget", json_answer({"vram_budget": "", "reset": True}))
     assert (await client.nodes.approve("gpu-a")).message == "approved"
-    await client.nodes.drain("gpu-a")
-    await client.nodes.resume("gpu-a")
+    assert (await client.nodes.drain("gpu-a")).status == "drain"
+    assert (await client.nodes.resume("gpu-a")).status == "resume"
     await client.nodes.stop("gpu-a")
     await client.nodes.remove("gpu-a")
     assert (await client.nodes.set_slots("gpu-a", 4)).max_replicas_per_model == 4
-    await client.nodes.reset_slots("gpu-a")
+    assert (await client.nodes.reset_slots("gpu-a")).reset
     assert (await client.nodes.set_budget("gpu-a", "80%")).vram_budget == "80%"
-    await client.nodes.reset_budget("gpu-a")
+    assert (await client.nodes.reset_budget("gpu-a")).reset
     assert [seen.body for seen in frontend.seen if seen.method == "PUT"] == [{"value": 4}, {"value": "80%"}]
 
 
@@ -124,18 +127,18 @@ async def test_labels_are_read_replaced_merged_and_removed(frontend, client):
 async def test_tokens_and_keys_are_made_listed_revoked_and_rotated(frontend, client):
     frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
     frontend.on("GET /api/tokens", json_answer([a_token()]))
-    frontend.on("DELETE /api/tokens/t1", json_answer(None))
+    frontend.on("DELETE /api/tokens/t1", json_answer(a_token(state="revoked")))
     frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
     frontend.on("GET /api/keys", json_answer([a_key()]))
     frontend.on("POST /api/keys/k1/rotate", json_answer(a_key(key="ck_newer")))
-    frontend.on("DELETE /api/keys/k1", json_answer(None))
+    frontend.on("DELETE /api/keys/k1", json_answer(a_key(state="revoked")))
     assert (await client.tokens.create(TokenIn(name="rack 2"))).token == "cj_secret"
     assert [token.id for token in await client.tokens.list()] == ["t1"]
-    await client.tokens.revoke("t1")
+    assert (await client.tokens.revoke("t1")).state == "revoked"
     assert (await client.keys.create(KeyIn(name="ci"))).key == "ck_secret"
     assert [key.id for key in await client.keys.list()] == ["k1"]
     assert (await client.keys.rotate("k1")).key == "ck_newer"
-    await client.keys.revoke("k1")
+    assert (await client.keys.revoke("k1")).state == "revoked"
     keyed = [seen.path for seen in frontend.seen if "Idempotency-Key" in seen.headers]
     assert keyed == ["/api/tokens", "/api/keys", "/api/keys/k1/rotate"]
 

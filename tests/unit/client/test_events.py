@@ -14,7 +14,7 @@ from tests.unit.client.standin import KEY, StandIn, an_event, hang_up, json_answ
 from tests.unit.client.test_client import NoWaiting, a_client
 
 from corral.adapters.system import SystemIds
-from corral.client import CorralClient, Interrupted, Reset, StreamItem
+from corral.client import Connected, CorralClient, Interrupted, Reset, StreamItem
 from corral.client.sse import LINE_LIMIT_CHARACTERS, FrameTooLarge, SseParser
 from corral.domain.errors import CorralError, NotAuthenticated, Unavailable
 from corral.wire.events import EventOut
@@ -52,6 +52,8 @@ def word(item: StreamItem) -> str:
     match item:
         case EventOut():
             return item.id
+        case Connected():
+            return f"connected {item.position}"
         case Reset():
             return f"reset {item.position}"
         case Interrupted():
@@ -80,6 +82,12 @@ async def test_a_reset_of_the_frontend_is_passed_on_with_its_position(frontend, 
     words = await until_the_script_ends(client, "1-1")
     assert words == ["reset 9-9", "interrupted", "reset 9-9", "interrupted"]
     assert [seen.headers["Last-Event-ID"] for seen in frontend.seen] == ["1-1", "9-9", "9-9"]
+
+
+async def test_the_greeting_says_where_the_stream_stands(frontend, client):
+    frontend.streams = [b"retry: 1\nid: 7-7\nevent: hello\ndata: {}\n\n", an_event(8)]
+    assert await until_the_script_ends(client) == ["connected 7-7", "interrupted", "1-8", "interrupted"]
+    assert frontend.seen[1].headers["Last-Event-ID"] == "7-7"
 
 
 @pytest.mark.behaviour("CLI-8")

@@ -4,7 +4,7 @@ The order of the questions is the order of the answers:
   1 not approved?               pending
   2 drained (by anyone)?        draining     (a dead node that was drained stays drained: the reason says it is away)
   3 lost or left?               offline
-  4 off the bus?                unhealthy    (bus unknown counts as off: nothing proves that commands arrive)
+  4 off the bus?                unhealthy    (not known yet is not off: the first command or heartbeat will tell)
   5 otherwise                   healthy
 """
 
@@ -31,7 +31,7 @@ def status_of(node: Node) -> NodeStatus:
         return NodeStatus.DRAINING  # 2
     if node.liveness is not Liveness.ALIVE:
         return NodeStatus.OFFLINE  # 3
-    if not node.bus_ok:
+    if node.bus_ok is False:
         return NodeStatus.UNHEALTHY  # 4
     return NodeStatus.HEALTHY  # 5
 
@@ -55,7 +55,7 @@ def reason_of(node: Node) -> str:
         case NodeStatus.UNHEALTHY:
             return _bus_sentence(node)
         case NodeStatus.HEALTHY:
-            return "Approved, alive and on the bus"
+            return "Approved, alive and on the bus" if node.bus_ok else "Approved and alive; not seen on the bus yet"
 
 
 def conditions_of(node: Node) -> tuple[ConditionFact, ...]:
@@ -95,7 +95,7 @@ def _liveness_sentence(node: Node) -> str:
 
 def _bus_sentence(node: Node) -> str:
     if node.bus_ok is None:
-        return "Heartbeats arrive, but the node has not been seen on the bus yet"
+        return "Not seen on the bus yet"
     if node.bus_ok:
         return "Commands reach it"
     return "Heartbeats arrive, but the node is not on the bus: commands cannot reach it"

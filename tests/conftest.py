@@ -1,0 +1,41 @@
+"""Fixtures for every folder. Real services only; each test gets a database of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests.simulation.postgres import postgres_server
+from tests.support.databases import fresh_database, make_template
+from tests.support.frontends import RunningFrontend, running_frontend
+
+from corral.store.database import Database
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of a PostgreSQL server that lives as long as the session, with a migrated template."""
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as address:
+        asyncio.run(make_template(address))
+        yield address
+
+
+@pytest.fixture
+async def database_url(postgres: str) -> AsyncIterator[str]:
+    async with fresh_database(postgres) as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    opened = Database(database_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def frontend(database_url: str) -> AsyncIterator[RunningFrontend]:
+    """A frontend whose bus is away."""
+    async with running_frontend(database_url) as running:
+        yield running

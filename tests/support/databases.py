@@ -1,0 +1,48 @@
+"""One PostgreSQL server per test session, one database per test, cloned from a template that was migrated once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from corral.adapters.system import SystemClock
+from corral.store.database import Database
+from corral.store.migrate import migrate
+
+TEMPLATE = "corral_template"
+_numbers = itertools.count(1)
+
+
+def url_of(address: str, name: str) -> str:
+    return f"postgresql://postgres@{address}/{name}"
+
+
+async def make_template(address: str) -> None:
+    connection = await asyncpg.connect(url_of(address, "postgres"))
+    try:
+        await connection.execute(f'CREATE DATABASE "{TEMPLATE}"')
+    finally:
+        await connection.close()
+    database = Database(url_of(address, TEMPLATE))
+    try:
+        await migrate(database, SystemClock())
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def fresh_database(address: str, template: str = TEMPLATE) -> AsyncIterator[str]:
+    """The URL of a database that nobody has used, gone afterwards."""
+    name = f"test_{next(_numbers)}"
+    connection = await asyncpg.connect(url_of(address, "postgres"))
+    try:
+        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        try:
+            yield url_of(address, name)
+        finally:
+            await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await connection.close()

@@ -1,0 +1,37 @@
+"""`python -m bench [name …]`: run the benchmarks and print their tables."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+
+import psutil
+
+from bench import heartbeats, silence
+
+SUITE = {"heartbeats": heartbeats.run, "silence": silence.run}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in SUITE]
+    if unknown:
+        print(f"error: there is no benchmark {unknown[0]!r}; there are: {', '.join(SUITE)}", file=sys.stderr)
+        return 2
+    print(_machine())
+    for name in names or list(SUITE):
+        print(SUITE[name](), flush=True)
+    return 0
+
+
+def _machine() -> str:
+    memory = psutil.virtual_memory().total / 2**30
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {memory:.0f} GiB, "
+        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

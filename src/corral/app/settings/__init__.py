@@ -1,6 +1,6 @@
 """Settings: one typed model per process, read once, named the same as flag, variable and key in the file."""
 
-from corral.app.settings.loading import Loaded, Origin, Problem, load
+from corral.app.settings.loading import Loaded, Origin, Problem, is_set_up, load
 from corral.app.settings.models import (
     ALL_MODELS,
     ClientSettings,
@@ -32,6 +32,7 @@ __all__ = [
     "describe",
     "document",
     "duration_text",
+    "is_set_up",
     "known_variables",
     "load",
     "parse_duration_s",

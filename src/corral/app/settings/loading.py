@@ -143,6 +143,18 @@ def load(
     return Loaded(settings=settings, origins=origins, warnings=() if is_strict else warnings)
 
 
+def is_set_up(
+    model: type[ProcessSettings], *, environ: Mapping[str, str] | None = None, config: Path | None = None
+) -> bool:
+    """Whether anybody meant to run this process here: one of its required settings is given, or it has none."""
+    reading = _Reading(docs=document(model))
+    variables = os.environ if environ is None else environ
+    _take_file(reading, model, config, variables)
+    _take_environment(reading, variables)
+    required = {doc.field for doc in reading.docs if doc.required}
+    return not required or bool(required & (reading.values.keys() | reading.unreadable))
+
+
 def _keys(docs: list[SettingDoc]) -> Iterator[str]:
     for doc in docs:
         yield doc.key

@@ -1,0 +1,56 @@
+"""`corral serve` and `corral worker`: settings from flags, then the process itself, imported only here and now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import structlog
+
+from corral.app.settings import FrontendSettings, Loaded, WorkerSettings
+from corral.cli.flags import settings_command
+from corral.domain.errors import InvalidRequest
+
+
+def _start(module: str, function: str, loaded: Loaded[Any], extra: str) -> int:
+    from corral.app.logs import configure_logging
+
+    settings = loaded.settings
+    configure_logging(settings.log_format, settings.log_level)
+    log = structlog.get_logger("corral.settings")
+    for warning in loaded.warnings:
+        log.warning(warning)
+    run: Callable[[Any], int] = getattr(_import(module, extra), function)
+    return run(settings)
+
+
+def _import(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "corral":
+            raise
+        raise InvalidRequest(
+            f"{error.name} is not installed, and this command needs it.", hint=f"pip install '{extra}'"
+        ) from error
+
+
+def _run_frontend(loaded: Loaded[FrontendSettings]) -> int:
+    return _start("corral.app.frontend", "run_frontend", loaded, "corral[frontend]")
+
+
+def _run_worker(loaded: Loaded[WorkerSettings]) -> int:
+    return _start("corral.app.worker", "run_worker", loaded, "corral")
+
+
+serve = settings_command(
+    FrontendSettings,
+    _run_frontend,
+    help_text="Run one frontend, on a PostgreSQL and a NATS that are there already.",
+)
+worker = settings_command(
+    WorkerSettings,
+    _run_worker,
+    help_text="Run the worker of this machine and join a cluster.",
+)

@@ -122,9 +122,9 @@ def locate_home(path: Path) -> Home:
 def open_home(path: Path) -> Home:
     """The home at `path`, made if it does not exist, with every folder closed to others."""
     home = locate_home(path)
-    if home.root.exists() and not home.root.is_dir():
-        raise HomeUnusable(f"{home.root} is a file, not a folder.", hint=_ANOTHER_HOME)
     try:
+        if home.root.exists() and not home.root.is_dir():
+            raise HomeUnusable(f"{home.root} is a file, not a folder.", hint=_ANOTHER_HOME)
         home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         _refuse_foreign(home.root)
         for folder in home.folders:

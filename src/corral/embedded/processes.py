@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ MARKER_HOME = "CORRAL_SUPERVISED_HOME"
 MARKER_NAME = "CORRAL_SUPERVISED_NAME"
 # Birth times are told in hundredths of a second; a process cannot be born twice within this.
 BIRTH_TOLERANCE_S = 0.5
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +95,27 @@ def end_processes(owned: Iterable[Owned], *, first: signal.Signals, limit_s: flo
         # psutil compares the birth time again before it signals: a pid that was reused is not hit.
         with contextlib.suppress(psutil.Error):
             process.send_signal(first)
-    _, alive = psutil.wait_procs(processes, timeout=limit_s)
+    alive = _wait_gone(processes, limit_s)
     for process in alive:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(alive, timeout=limit_s)
+    _wait_gone(alive, limit_s)
     return [process.pid for process in processes]
+
+
+def _wait_gone(processes: Iterable[psutil.Process], limit_s: float) -> list[psutil.Process]:
+    """Wait until all have ended; returns those that have not."""
+    deadline = time.monotonic() + limit_s
+    alive = [process for process in processes if not _is_gone(process)]
+    while alive and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        alive = [process for process in alive if not _is_gone(process)]
+    return alive
+
+
+def _is_gone(process: psutil.Process) -> bool:
+    """A zombie is gone: it holds nothing any more, and when its parent will notice is not for us to wait for."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return True

@@ -1,0 +1,26 @@
+"""Stands in for `corral worker`: says hello to the frontend until it is heard, then waits to be ended."""
+
+# ruff: noqa: TID251 - a program of its own, without a clock or settings to be given
+
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+TOKEN = Path(os.environ["CORRAL_TOKEN_FILE"]).read_text().strip()
+HELLO = urllib.request.Request(
+    os.environ["CORRAL_JOIN"] + "/hello", data=b"{}", headers={"Authorization": f"Bearer {TOKEN}"}
+)
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+(Path(os.environ["CORRAL_WORKER_HOME"]) / "environment").write_text("\n".join(sorted(os.environ)))
+while True:
+    try:
+        urllib.request.urlopen(HELLO, timeout=2).close()
+        break
+    except (urllib.error.URLError, OSError):
+        time.sleep(0.02)
+signal.pause()

@@ -1,0 +1,74 @@
+"""What the frontend and the worker are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.embedded.environment import Addresses, Place, frontend_environment, worker_environment
+from corral.embedded.home import Home
+
+HOME = Home(Path("/home/one/.corral"))
+HERE = Place(host="127.0.0.1", port=8080)
+OWN = Addresses(database_url="postgresql://x", nats_url="nats://127.0.0.1:1", nats_port=1, is_own_bus=True)
+GIVEN = Addresses(database_url="postgresql://x", nats_url="nats://bus:4222", nats_port=0, is_own_bus=False)
+
+
+def test_a_frontend_is_told_where_everything_is() -> None:
+    told = frontend_environment({"PATH": "/bin"}, home=HOME, place=HERE, addresses=OWN)
+    assert told == {
+        "PATH": "/bin",
+        "PYTHONUNBUFFERED": "1",
+        "CORRAL_DATABASE_URL": "postgresql://x",
+        "CORRAL_NATS_URL": "nats://127.0.0.1:1",
+        "CORRAL_NATS_ACCOUNT_SEED_FILE": "/home/one/.corral/secrets/nats-account.seed",
+        "CORRAL_NATS_OPERATOR_SEED_FILE": "/home/one/.corral/secrets/nats-operator.seed",
+        "CORRAL_ADMIN_KEY_FILE": "/home/one/.corral/admin.key",
+        "CORRAL_LOCAL_JOIN_TOKEN_FILE": "/home/one/.corral/secrets/local-join-token",
+        "CORRAL_HOST": "127.0.0.1",
+        "CORRAL_PORT": "8080",
+    }
+
+
+def test_a_variable_and_its_file_are_never_both_set() -> None:
+    mine = {"CORRAL_ADMIN_KEY": "ck_mine", "CORRAL_DATABASE_URL_FILE": "/f", "CORRAL_NATS_ACCOUNT_SEED": "SAX"}
+    told = frontend_environment(mine, home=HOME, place=HERE, addresses=OWN)
+    assert not mine.keys() & told.keys()
+
+
+@pytest.mark.behaviour("UP-9")
+def test_with_a_given_bus_the_persons_own_seeds_are_passed_on() -> None:
+    mine = {"CORRAL_NATS_ACCOUNT_SEED": "SAX"}
+    told = frontend_environment(mine, home=HOME, place=HERE, addresses=GIVEN)
+    assert told["CORRAL_NATS_ACCOUNT_SEED"] == "SAX"
+    assert "CORRAL_NATS_ACCOUNT_SEED_FILE" not in told
+
+
+def test_workers_elsewhere_are_told_the_bus_by_the_name_they_used() -> None:
+    everywhere = Place(host="0.0.0.0", port=8080)
+    told = frontend_environment({}, home=HOME, place=everywhere, addresses=OWN)
+    assert told["CORRAL_NATS_PUBLIC_URL"] == "nats://{host}:1"
+    assert everywhere.url == "http://127.0.0.1:8080"
+    assert Place(host="::1", port=1).url == "http://[::1]:1"
+
+
+@pytest.mark.behaviour("UP-17")
+def test_a_worker_is_not_told_what_only_a_frontend_needs() -> None:
+    mine = {
+        "CORRAL_DATABASE_URL": "postgresql://x",
+        "CORRAL_DATABASE_URL_FILE": "/f",
+        "CORRAL_ADMIN_KEY": "ck_mine",
+        "CORRAL_KEY": "ck_mine",
+        "CORRAL_NATS_OPERATOR_SEED_FILE": "/f",
+        "CORRAL_TOKEN": "cj_mine",
+        "CORRAL_LABELS": "rack=2",
+    }
+    told = worker_environment(mine, home=HOME, place=HERE)
+    assert told == {
+        "CORRAL_LABELS": "rack=2",
+        "PYTHONUNBUFFERED": "1",
+        "CORRAL_JOIN": "http://127.0.0.1:8080",
+        "CORRAL_TOKEN_FILE": "/home/one/.corral/secrets/local-join-token",
+        "CORRAL_WORKER_HOME": "/home/one/.corral/worker",
+    }

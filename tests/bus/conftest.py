@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.bus.nats_server import NatsServer, eventually
 
 from corral.adapters.nats.client import NatsBus
 from corral.adapters.nats.connection import Connection
 from corral.adapters.nats.credentials import Credential, CredentialProvider
 from corral.adapters.nats.reporter import Reporter
 from corral.bus.subjects import Role
+from tests.bus.nats_server import NatsServer, eventually
 
 OpenBus = Callable[..., Awaitable[NatsBus]]
 OpenConnection = Callable[[Credential], Awaitable[Connection]]

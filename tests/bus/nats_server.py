@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
@@ -37,7 +38,7 @@ class NatsServer:
     ) -> None:
         self.authority = authority or Authority.create()
         self.port = free_port()
-        self._directory = directory / f"nats-{self.port}"
+        self.directory = directory / f"nats-{self.port}"
         self._tls = tls
         self._is_started = is_started
         self._process: asyncio.subprocess.Process | None = None
@@ -68,10 +69,10 @@ class NatsServer:
         await self._readers.close()
 
     async def start(self) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        config = self._directory / "nats.conf"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self.directory / "nats.conf"
         config.write_text(
-            self.authority.server_config(host="127.0.0.1", port=self.port, directory=self._directory, tls=self._tls)
+            self.authority.server_config(host="127.0.0.1", port=self.port, directory=self.directory, tls=self._tls)
         )
         self._process = await asyncio.create_subprocess_exec(
             _binary(), "-c", str(config), stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
@@ -120,6 +121,16 @@ class NatsServer:
                     ready.set()
         finally:
             ready.set()
+
+
+class ShiftedClock(SystemClock):
+    """The real clock, some time ahead."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def wall(self) -> datetime:
+        return super().wall() + self.ahead
 
 
 def free_port() -> int:

@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.bus.conftest import OpenBus, OpenConnection
-from tests.bus.nats_server import NatsServer, eventually
 
 from corral.adapters.nats import subscription as subscription_module
 from corral.bus.codec import MAX_MESSAGE_BYTES, BadMessage
@@ -36,6 +34,8 @@ from corral.domain.errors import (
     TooLarge,
 )
 from corral.ports.bus import Delivery
+from tests.bus.conftest import OpenBus, OpenConnection
+from tests.bus.nats_server import NatsServer, eventually
 
 DESCRIPTION = NodeDescription(
     node_id="n1", boot_id="b1", name="rack", version="1", uptime_s=3.5, hardware={"gpus": [{"vram_bytes": 1}]}

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
-from tests.bus.conftest import OpenBus, OpenConnection
-from tests.bus.nats_server import NatsServer
 
 from corral.bus.messages import Describe
 from corral.bus.subjects import (
@@ -27,6 +25,8 @@ from corral.bus.subjects import (
 )
 from corral.domain.errors import NotAllowed
 from corral.ports.bus import Delivery
+from tests.bus.conftest import OpenBus, OpenConnection
+from tests.bus.nats_server import NatsServer
 
 OWNERS = {Role.FRONTEND: "f1", Role.WORKER: "n1", Role.AGENT: "n1"}
 PATHS = [

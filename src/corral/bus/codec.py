@@ -1,7 +1,7 @@
 """Messages to bytes and back: JSON, bounded in size, with errors that name the subject.
 
-A reply is either the message or `{"error": {"code": ..., "kind": ..., "message": ...}}`. `kind` is the code of the error's
-class: it comes back as the class that was raised on the other side, if that is known here.
+A reply is either the message or `{"error": {"code": ..., "kind": ..., "message": ...}}`. `kind` is the code of the
+error's class: it comes back as the class that was raised on the other side, if that is known here.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
@@ -76,6 +77,7 @@ class NatsBus:
         )
         self._current: Connection | None = None
         self._subscriptions: list[OrderedSubscription[Any, Any]] = []
+        self._retiring: set[Connection] = set()
         self._callbacks: list[Reread] = []
         self._reread = asyncio.Event()
         # Held while a connection is made or replaced, so that no subscription falls between two of them.
@@ -89,6 +91,16 @@ class NatsBus:
     @property
     def is_connected(self) -> bool:
         return self._current is not None and self._current.is_open
+
+    @property
+    def credential_expires_at(self) -> datetime | None:
+        """When the credential in use runs out; None without a connection."""
+        return self._current.credential.expires_at if self._current is not None else None
+
+    @property
+    def open_connections(self) -> int:
+        """One, or two for the moment in which a credential is replaced."""
+        return int(self.is_connected) + len(self._retiring)
 
     async def start(self) -> None:
         self._tasks.start(self._run_callbacks(), name="callbacks")
@@ -160,7 +172,7 @@ class NatsBus:
             finally:
                 for subscription in self._subscriptions:
                     subscription.release()
-                self._tasks.start(old.retire(DRAIN_LIMIT_S), name="retire")
+                self._tasks.start(self._retire(old), name="retire")
         log.info("the bus credential was replaced", client=self._endpoint.client_name)
 
     async def _look_after(self) -> None:
@@ -215,6 +227,13 @@ class NatsBus:
             log.warning("the bus did not drain in time", client=self._endpoint.client_name, limit_s=DRAIN_LIMIT_S)
         finally:
             await asyncio.shield(connection.close())
+
+    async def _retire(self, connection: Connection) -> None:
+        self._retiring.add(connection)
+        try:
+            await connection.retire(DRAIN_LIMIT_S)
+        finally:
+            self._retiring.discard(connection)
 
     def _connected(self) -> Connection:
         if self._current is None or not self._current.is_open:

@@ -41,6 +41,7 @@ CONNECT_TIMEOUT_S = 2
 # Over all addresses, each tried twice.
 OPEN_LIMIT_S = 10.0
 ROUND_TRIP_LIMIT_S = 5.0
+CLOSE_LIMIT_S = 1.0
 # A machine that vanished without a word is noticed after three of these.
 PING_INTERVAL_S = 10
 # What may wait for a socket that does not drain; eight of the largest messages.
@@ -105,6 +106,7 @@ class Connection:
             self._is_in_use = True
         except (OSError, nats_errors.Error, TimeoutError) as error:
             await self.close()
+            _raise_if_cancelled()
             raise self._explained(error) from error
         except BaseException:
             await asyncio.shield(self.close())
@@ -187,9 +189,15 @@ class Connection:
 
     async def close(self) -> None:
         self._is_in_use = False
-        # Also when it never got through: a socket that is half open still wants closing.
-        await self._client.close()
-        self._mark_closed()
+        try:
+            # Also when it never got through: a socket that is half open still wants closing. After a TLS handshake
+            # that failed, nats-py would wait for an end that never comes.
+            async with asyncio.timeout(CLOSE_LIMIT_S):
+                await self._client.close()
+        except TimeoutError:
+            return
+        finally:
+            self._mark_closed()
 
     async def _connect(self) -> None:
         await self._client.connect(
@@ -310,6 +318,13 @@ def _unavailable_if_broken(endpoint: Endpoint) -> Iterator[None]:
         yield
     except (nats_errors.Error, OSError, TimeoutError) as error:
         raise _no_connection(endpoint) from error
+
+
+def _raise_if_cancelled() -> None:
+    """Python 3.11's `wait_for`, which nats-py uses, loses a cancellation that meets a failure."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _refused_message(subject: str) -> NotAllowed:

@@ -1,0 +1,81 @@
+"""The routes of the API as its own description lists them, so that no test forgets a new one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from corral.api.application import create_app
+from corral.api.metrics import Metrics
+
+SOME_ID = "00000000-0000-4000-8000-000000000000"
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+# A body that each writing route accepts, so that nothing but the tested thing can be wrong with the call.
+_BODIES: dict[str, Any] = {
+    "/api/tokens": {"name": "t"},
+    "/api/keys": {"name": "k"},
+    "/labels": {"zone": "b"},
+    "/max-replicas-per-model": {"value": 2},
+    "/vram-budget": {"value": "80%"},
+    "/credentials": {"bus_public_key": "U" + "A" * 55},
+    "/register": {"name": "n", "credential": "c" * 40, "boot_id": "b" * 36, "address": "127.0.0.1:1"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    method: str
+    template: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.template}"
+
+    @property
+    def is_for_nodes(self) -> bool:
+        """Called by workers with their own credential."""
+        return self.template.startswith("/api/node/")
+
+    @property
+    def is_for_admins(self) -> bool:
+        return self.template.startswith("/api/") and not self.is_for_nodes
+
+    @property
+    def names_a_node(self) -> bool:
+        return "{node}" in self.template or "{node_id}" in self.template
+
+    def path(self, **values: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], SOME_ID), self.template)
+
+    @property
+    def body(self) -> Any:
+        if self.method not in ("POST", "PUT", "PATCH"):
+            return None
+        return next((body for ending, body in _BODIES.items() if self.template.endswith(ending)), None)
+
+
+def described() -> dict[str, Any]:
+    """The OpenAPI description."""
+    return create_app(None, Metrics()).openapi()
+
+
+def operations() -> list[Operation]:
+    return [Operation(method.upper(), path) for path, methods in described()["paths"].items() for method in methods]
+
+
+def assert_envelope(answer: Any, *, code: str | None = None, kind: str | None = None) -> dict[str, Any]:
+    """Every failing answer has this one form; returns its inside."""
+    assert isinstance(answer, dict), answer
+    assert set(answer) == {"error"}, answer
+    error: dict[str, Any] = answer["error"]
+    assert {"code", "message", "hint", "type", "details", "request_id"} == set(error), error
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", error["code"]), error
+    assert error["message"], error
+    assert error["message"].endswith((".", ":", "…")) or " " in error["message"], error
+    assert error["hint"] is None or isinstance(error["hint"], str), error
+    assert error["request_id"], error
+    if code is not None:
+        assert error["code"] == code, error
+    if kind is not None:
+        assert error["type"] == kind, error
+    return error

@@ -10,13 +10,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from corral.domain.errors import CorralError, Unavailable
+from corral.domain.errors import CorralError, InvalidRequest, Unavailable
 
 log = structlog.get_logger(__name__)
 
 # Seconds after which it makes sense to ask again when a part is away.
 RETRY_AFTER_S = 2
 _PLAIN = {404: "not_found", 405: "method_not_allowed"}
+_NOT_JSON = "The body is not valid JSON."
+_NOT_JSON_HINT = "JSON is UTF-8 text; `python -m json.tool < body.json` shows where it breaks."
 
 
 def envelope(request_path: str, code: str, message: str, **more: Any) -> dict[str, Any]:
@@ -54,13 +56,14 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = [{"field": _field(item), "problem": item["msg"]} for item in error.errors()]
     first = problems[0]
-    is_syntax = any(item["type"] == "json_invalid" for item in error.errors())
-    if is_syntax:
-        code, message = "malformed_json", "The body is not valid JSON."
-    else:
-        code, message = "invalid_request", f"{first['field'] or 'The body'}: {first['problem']}."
-    body = envelope(request.url.path, code, message, details={"problems": problems}, request_id=request_id_of(request))
-    return JSONResponse(body, status_code=400)
+    if any(item["type"] == "json_invalid" for item in error.errors()):
+        return answer(request, _malformed())
+    message = f"{first['field'] or 'The body'}: {first['problem']}."
+    return answer(request, InvalidRequest(message, details={"problems": problems}))
+
+
+def _malformed() -> InvalidRequest:
+    return InvalidRequest(_NOT_JSON, hint=_NOT_JSON_HINT, code="malformed_json")
 
 
 def _field(item: dict[str, Any]) -> str:
@@ -69,6 +72,9 @@ def _field(item: dict[str, Any]) -> str:
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:
+        # The framework's word for a body that is no text at all, or nested without end.
+        return answer(request, _malformed())
     code = _PLAIN.get(error.status_code, "http_error")
     message = f"There is nothing at {request.url.path[:200]}." if error.status_code == 404 else f"{error.detail}."
     hint = "GET /openapi.json lists the routes." if error.status_code in _PLAIN else None

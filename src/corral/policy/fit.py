@@ -124,7 +124,8 @@ def judge_disk(
 
 def _has_room(node: Node, need_bytes: int) -> bool:
     free = node.hardware.available_disk
-    return node.hardware.total_disk is None or free is None or free >= need_bytes
+    # A disk of 0 bytes is no reading of a disk: its size is unknown.
+    return not node.hardware.total_disk or free is None or free >= need_bytes
 
 
 def _shortfall(short: Sequence[Node], payload_bytes: int | None) -> str:

@@ -29,7 +29,8 @@ class Budget:
     def ceiling(self, total: int | None) -> int | None:
         """The cap in bytes, never above the card; None means no cap, or a share of an unknown card."""
         if self.fraction is not None:
-            return None if total is None else int(total * self.fraction)
+            # A float may round a huge total up.
+            return None if total is None else min(total, int(total * self.fraction))
         if self.size_bytes is not None:
             return self.size_bytes if total is None else min(self.size_bytes, total)
         return None

@@ -75,9 +75,7 @@ def parse_selector(raw: object) -> dict[str, str]:
 
 def _parse_selector_text(text: str) -> dict[str, str]:
     selector: dict[str, str] = {}
-    for part in text.split(","):
-        if not part.strip():
-            continue
+    for part in text.split(",") if text.strip() else ():
         key, equals, value = part.partition("=")
         if not equals:
             raise InvalidRequest(

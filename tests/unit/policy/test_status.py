@@ -1,0 +1,81 @@
+"""The word that people see is computed from four facts, in the order of the questions."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+
+import pytest
+
+from corral.domain.node import Liveness, Node, NodeStatus
+from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
+from tests.unit.policy.builders import THEN, a_node
+
+_TIMES: tuple[datetime | None, ...] = (None, THEN)
+_FACTS = list(itertools.product(_TIMES, _TIMES, _TIMES, Liveness, (True, False, None)))
+
+
+def _node(
+    approved: datetime | None,
+    drained: datetime | None,
+    self_drained: datetime | None,
+    liveness: Liveness,
+    bus_ok: bool | None,
+) -> Node:
+    return a_node(
+        approved_at=approved,
+        drained_at=drained,
+        drained_by="an admin",
+        self_drained_at=self_drained,
+        liveness=liveness,
+        bus_ok=bus_ok,
+    )
+
+
+@pytest.mark.behaviour("NODE-102")
+@pytest.mark.parametrize("facts", _FACTS)
+def test_work_needs_approval_life_and_no_drain_by_anyone(
+    facts: tuple[datetime | None, datetime | None, datetime | None, Liveness, bool | None],
+) -> None:
+    approved, drained, self_drained, liveness, bus_ok = facts
+    node = _node(*facts)
+    expected = (
+        approved is not None
+        and drained is None
+        and self_drained is None
+        and liveness is Liveness.ALIVE
+        and bus_ok is not False
+    )
+    assert is_schedulable(node) == expected
+    assert (status_of(node) is NodeStatus.HEALTHY) == expected
+    assert (status_of(node) is NodeStatus.PENDING) == (approved is None)
+
+
+@pytest.mark.behaviour("NODE-102")
+@pytest.mark.parametrize("facts", _FACTS)
+def test_every_combination_of_facts_has_a_sentence_and_four_conditions(
+    facts: tuple[datetime | None, datetime | None, datetime | None, Liveness, bool | None],
+) -> None:
+    node = _node(*facts)
+    assert reason_of(node)
+    conditions = {fact.name: fact for fact in conditions_of(node)}
+    assert set(conditions) == {"approved", "alive", "on_bus", "draining"}
+    assert conditions["approved"].holds == (node.approved_at is not None)
+    assert conditions["alive"].holds == (node.liveness is Liveness.ALIVE)
+    assert conditions["on_bus"].holds is node.bus_ok
+    assert conditions["draining"].holds == (node.drained_at is not None or node.self_drained_at is not None)
+    assert all(fact.reason for fact in conditions.values())
+
+
+@pytest.mark.behaviour("NODE-22")
+def test_a_drained_node_that_is_away_says_both() -> None:
+    node = a_node(drained_at=THEN, drained_by="ada", liveness=Liveness.LOST)
+    assert status_of(node) is NodeStatus.DRAINING
+    assert reason_of(node) == "Drained by ada, and no heartbeat within its lease"
+
+
+@pytest.mark.behaviour("NODE-102")
+def test_a_node_not_yet_seen_on_the_bus_is_healthy_and_says_so() -> None:
+    assert status_of(a_node(bus_ok=None)) is NodeStatus.HEALTHY
+    assert reason_of(a_node(bus_ok=None)) == "Approved and alive; not seen on the bus yet"
+    assert status_of(a_node(bus_ok=False)) is NodeStatus.UNHEALTHY

@@ -1,0 +1,1 @@
+"""What the developers of Corral run: generated reference pages, locked requirements. Not part of the product."""

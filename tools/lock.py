@@ -1,0 +1,66 @@
+"""`python -m tools.lock`: compile the hash-pinned requirement files anew.
+
+They hold for every platform and every supported Python, and name no package index: an address would send the users
+of somebody else's mirror to a machine that they cannot reach.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from tools.source import ROOT
+
+FOLDER = "requirements"
+OPTIONS = (
+    "--universal",
+    "--python-version=3.11",
+    "--generate-hashes",
+    "--no-emit-index-url",
+    "--no-header",
+    "--no-annotate",
+    "--quiet",
+)
+# What each file is made from. The order matters: dev.in is held to what run.txt has chosen.
+SOURCES = {
+    "run.txt": ("--extra=embedded", "pyproject.toml"),
+    "build.txt": (f"{FOLDER}/build.in",),
+    "dev.txt": (f"{FOLDER}/dev.in",),
+}
+_ADDRESS = re.compile(r"(?:https?|file)://\S+|--(?:extra-)?index-url|--find-links|--trusted-host")
+
+
+def main() -> int:
+    uv = _uv()
+    if uv is None:
+        print("error: uv is not installed\n\nhint: make dev", file=sys.stderr)
+        return 1
+    for name, sources in SOURCES.items():
+        target = f"{FOLDER}/{name}"
+        done = subprocess.run([uv, "pip", "compile", *OPTIONS, "-o", target, *sources], cwd=ROOT, check=False)
+        if done.returncode:
+            return done.returncode
+        addresses = addresses_in((ROOT / target).read_text(encoding="utf-8"))
+        if addresses:
+            print(f"error: {target} names an address: {addresses[0]}", file=sys.stderr)
+            return 1
+        print(f"wrote {target}")
+    return 0
+
+
+def addresses_in(text: str) -> list[str]:
+    return _ADDRESS.findall(text)
+
+
+def _uv() -> str | None:
+    """The one beside this Python before any other."""
+    beside = Path(sysconfig.get_path("scripts")) / "uv"
+    return str(beside) if beside.exists() else shutil.which("uv")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""`api.md` and `openapi.json`: the HTTP API, from the application itself.
+
+Who may call a route is read from the dependencies of its function, everything else from the OpenAPI description.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, get_args
+
+from fastapi import APIRouter
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+import corral.api
+from corral.api.application import create_app
+from corral.api.metrics import Metrics
+from corral.api.parts import AdminIn
+from tools.markdown import anchor, code, page, table
+
+_INTRODUCTION = """\
+A frontend's HTTP API. [openapi.json](openapi.json) is the same for programs; a running frontend serves it at
+`/openapi.json` and a page to try it at `/docs`.
+
+An API key is sent as `Authorization: Bearer ck_…` or `x-api-key: ck_…`. A body may have 1 MiB. Calls that create
+something take an `Idempotency-Key`: sent again with the same key and body, the call answers as it did the first time.
+Every answer has an `X-Request-Id`; one that is sent along is kept. What people send is checked strictly, an unknown
+field is an error; what workers send may hold fields that this version does not know.
+
+`{node}` is a node's id or its name. Times are UTC, sizes are bytes, `null` is *not known*."""
+_ADMIN, _NODE, _JOIN, _NOBODY = (
+    "admin key",
+    "the node's own credential",
+    "join token, or the node's own credential",
+    "-",
+)
+
+
+def render_openapi() -> str:
+    return json.dumps(_openapi(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def render() -> str:
+    description = _openapi()
+    admins = _admin_routes()
+    groups: dict[str, list[str]] = {}
+    overview: list[tuple[str, ...]] = []
+    for method, path, route in _routes(description):
+        name = f"{method} {path}"
+        who = _who(method, path, admins)
+        overview.append((f"[{code(name)}]({anchor(name)})", who, _sentence(route)))
+        groups.setdefault(route["tags"][0], []).extend(_section(name, who, route))
+    errors = next(iter(description["paths"].values()))
+    return page(
+        "HTTP API",
+        _INTRODUCTION,
+        table(["route", "who", "what it does"], overview),
+        *(block for tag, blocks in groups.items() for block in (f"## {tag.capitalize()}", *blocks)),
+        "## Errors",
+        "Any route may answer with these; the codes are listed in [errors](errors.md).",
+        _errors(next(iter(errors.values()))),
+        "## Bodies",
+        *_schemas(description["components"]["schemas"]),
+    )
+
+
+@cache
+def _openapi() -> dict[str, Any]:
+    return create_app(None, Metrics()).openapi()
+
+
+def _routes(description: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in description["paths"].items():
+        for method, route in methods.items():
+            yield method.upper(), path, route
+
+
+def _admin_routes() -> set[tuple[str, str]]:
+    """The routes whose function asks for an admin, as they stand in the modules of the API."""
+    admin = get_args(AdminIn)[1].dependency
+    found = set()
+    for module in pkgutil.iter_modules(corral.api.__path__, "corral.api."):
+        router = getattr(importlib.import_module(module.name), "router", None)
+        for route in router.routes if isinstance(router, APIRouter) else ():
+            if isinstance(route, APIRoute) and _asks_for(route.dependant, admin):
+                found |= {(method, route.path_format) for method in route.methods or ()}
+    return found
+
+
+def _asks_for(dependant: Dependant, wanted: Any) -> bool:
+    return dependant.call is wanted or any(_asks_for(below, wanted) for below in dependant.dependencies)
+
+
+def _who(method: str, path: str, admins: set[tuple[str, str]]) -> str:
+    if (method, path) in admins:
+        return _ADMIN
+    if path.startswith("/api/node/"):
+        return _JOIN if path.endswith("/register") else _NODE
+    return _NOBODY
+
+
+def _sentence(route: Mapping[str, Any]) -> str:
+    return str(route.get("description") or f"{route['summary'].capitalize()}.")
+
+
+def _section(name: str, who: str, route: Mapping[str, Any]) -> list[str]:
+    blocks = [f"### {name}", _sentence(route)]
+    lines = [f"- Who: {who if who != _NOBODY else 'anybody'}"]
+    lines += [_parameter(parameter) for parameter in route.get("parameters", ())]
+    body = route.get("requestBody")
+    if body:
+        lines.append(f"- Body{'' if body.get('required') else ' (may be left out)'}: {_content(body)}")
+    lines += [
+        f"- Answer {status}: {_content(answer)}" for status, answer in route["responses"].items() if status < "300"
+    ]
+    return [*blocks, "\n".join(lines)]
+
+
+def _parameter(parameter: Mapping[str, Any]) -> str:
+    words = f"- {parameter['in'].capitalize()} {code(parameter['name'])}: {_type(parameter['schema'])}"
+    if not parameter.get("required"):
+        words += ", may be left out"
+    about = parameter.get("description") or parameter["schema"].get("description")
+    return f"{words}. {about}" if about else words
+
+
+def _content(holder: Mapping[str, Any]) -> str:
+    for kind, content in holder.get("content", {}).items():
+        schema = content.get("schema")
+        return _type(schema) if schema else code(kind)
+    return "empty"
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{code(name)}]({anchor(name)})"
+    for word in ("anyOf", "oneOf", "allOf"):
+        if word in schema:
+            return " or ".join(_type(part) for part in schema[word])
+    if "enum" in schema:
+        return " or ".join(code(str(value)) for value in schema["enum"])
+    return _plain_type(schema)
+
+
+def _plain_type(schema: Mapping[str, Any]) -> str:
+    kind = str(schema.get("type", "anything"))
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"object of {_type(schema['additionalProperties'])}"
+    return "`null`" if kind == "null" else str(schema.get("format", kind))
+
+
+def _errors(route: Mapping[str, Any]) -> str:
+    rows = [(status, answer["description"]) for status, answer in route["responses"].items() if status >= "400"]
+    return table(["status", "when"], rows)
+
+
+def _schemas(schemas: Mapping[str, Any]) -> Iterator[str]:
+    for name, schema in sorted(schemas.items()):
+        yield f"### {name}"
+        if schema.get("description"):
+            yield str(schema["description"])
+        required = set(schema.get("required", ()))
+        if "properties" not in schema:
+            yield f"One of {_type(schema)}."
+            continue
+        rows = [
+            (code(field), _type(about), "yes" if field in required else "no", str(about.get("description", "")))
+            for field, about in schema["properties"].items()
+        ]
+        yield table(["field", "type", "required", "what it is"], rows)

@@ -1,0 +1,90 @@
+"""`cli.md`: every command with its arguments and options, by walking the command tree."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from tools.markdown import anchor, code, page, table
+from tools.source import Problem
+
+_INTRODUCTION = """\
+What was asked for goes to standard output, everything else to standard error. Exit codes: 0 all is well, 1 refused or
+failed, 2 a mistake in the command line or inside Corral, 130 interrupted. `NO_COLOR` is respected. An error is one
+sentence after `error:`, and what to do about it after `hint:`."""
+# Typer's own; they are the same in every program.
+_COMPLETION = frozenset({"--install-completion", "--show-completion", "--help"})
+
+
+def render() -> str:
+    if importlib.util.find_spec("corral.cli.main") is None:
+        raise Problem("corral.cli.main does not exist.")
+    from corral.cli.main import app  # noqa: PLC0415 - the page of the other tools is written without it
+
+    commands = list(_walk(typer.main.get_command(app), "corral"))
+    rows = [(f"[`{name}`]({anchor(name)})", _first_line(command)) for name, command in commands]
+    blocks = [table(["command", "what it does"], rows)]
+    for name, command in commands:
+        blocks += [f"## {name}", _help(command), _usage(name, command)]
+        options = [_option(item) for item in command.params if _is_shown(item)]
+        if options:
+            blocks.append(table(["argument or option", "variable", "default", "what it does"], options))
+    return page("Command line", _INTRODUCTION, *blocks)
+
+
+def _walk(command: Any, name: str) -> list[tuple[str, Any]]:
+    """The commands that do something; a group is only a name before them, unless it does something itself."""
+    children = getattr(command, "commands", None)
+    if not children:
+        return [(name, command)]
+    own = [(name, command)] if command.invoke_without_command else []
+    found = [below for child in sorted(children) for below in _walk(children[child], f"{name} {child}")]
+    return own + [(path, one) for path, one in found if not one.hidden]
+
+
+def _help(command: Any) -> str:
+    return "\n".join(line.strip() for line in (command.help or "").replace("\b", "").splitlines())
+
+
+def _first_line(command: Any) -> str:
+    return next((line for line in _help(command).splitlines() if line), "")
+
+
+def _usage(name: str, command: Any) -> str:
+    words = [name]
+    words += ["[OPTIONS]"] if any(item.param_type_name == "option" for item in command.params) else []
+    for item in command.params:
+        if item.param_type_name == "argument":
+            shown = (item.metavar or item.name).upper() + ("…" if item.nargs == -1 else "")
+            words.append(shown if item.required else f"[{shown}]")
+    return f"```\n{' '.join(words)}\n```"
+
+
+def _is_shown(item: Any) -> bool:
+    return not getattr(item, "hidden", False) and not _COMPLETION & set(item.opts)
+
+
+def _option(item: Any) -> tuple[str, str, str, str]:
+    is_argument = item.param_type_name == "argument"
+    names = [(item.metavar or item.name).upper()] if is_argument else [*item.opts, *item.secondary_opts]
+    variables = [item.envvar] if isinstance(item.envvar, str) else list(item.envvar or ())
+    return (
+        ", ".join(code(name) for name in names),
+        ", ".join(code(name) for name in variables) or "-",
+        _default(item),
+        item.help or "",
+    )
+
+
+def _default(item: Any) -> str:
+    if item.required:
+        return "**required**"
+    value = item.default
+    if value is None or value in ((), []) or callable(value) or not item.show_default:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return code(str(value).replace(str(Path.home()), "~"))

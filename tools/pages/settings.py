@@ -1,0 +1,38 @@
+"""`settings.md`: every setting of every process, from the models themselves."""
+
+from __future__ import annotations
+
+import inspect
+
+from corral.app.settings import ALL_MODELS, ProcessSettings, SettingDoc, document
+from tools.markdown import code, page, table
+
+_INTRODUCTION = """\
+A setting has one name in three spellings: a flag, a variable, a key in the file. Flags win over variables, variables
+over the file, the file over the defaults. The file is TOML with one table for each process, and `CORRAL_CONFIG` names
+it. Every secret can also be read from a file: give the variable with `_FILE` at its end the path. Durations are
+written `30s`, `5m`, `1h` or as plain seconds.
+
+`corral config check` finds mistakes; `corral config show` prints what holds, where it came from, and no secret."""
+
+
+def render() -> str:
+    blocks = [_INTRODUCTION]
+    for model in ALL_MODELS:
+        blocks += [f"## {model.process}", _purpose(model), table(_HEAD, [_row(doc) for doc in document(model)])]
+    return page("Settings", *blocks)
+
+
+_HEAD = ["key", "flag", "variable", "kind", "default", "what it does"]
+
+
+def _row(doc: SettingDoc) -> list[str]:
+    variable = code(doc.environment)
+    if doc.file_environment:
+        variable += f" or {code(doc.file_environment)}"
+    default = "**required**" if doc.required else (doc.default if doc.default is not None else "not set")
+    return [code(doc.key), code(doc.flag), variable, doc.kind, default, doc.description]
+
+
+def _purpose(model: type[ProcessSettings]) -> str:
+    return inspect.getdoc(model) or ""

@@ -1,0 +1,58 @@
+"""Reading the project's own source: which files there are, and their syntax trees.
+
+Paths are relative to the root of the repository, so that what is made from them is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Nothing of ours is in these, whatever lies there.
+SKIPPED = frozenset({".git", ".venv", "__pycache__", "node_modules", "dist"})
+
+
+class Problem(Exception):
+    """A page cannot be written truthfully; each argument is one sentence."""
+
+    def __init__(self, *sentences: str) -> None:
+        self.sentences = sentences
+        super().__init__("\n".join(sentences))
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    path: str
+    tree: ast.Module
+
+
+def files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
+    """Files below a folder by suffix, in a fixed order. Folders whose names begin with a dot hold no source."""
+    found = []
+    for path in sorted((root / under).rglob("*")):
+        parts = path.relative_to(root).parts
+        is_ours = not any(part in SKIPPED or (part.startswith(".") and part != ".ci") for part in parts[:-1])
+        if is_ours and path.is_file() and (not suffixes or path.suffix in suffixes):
+            found.append(path)
+    return found
+
+
+def modules(under: str, root: Path = ROOT) -> Iterator[Module]:
+    for path in files(".py", under=under, root=root):
+        yield Module(path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+
+
+def literal_text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def called_name(call: ast.Call) -> str:
+    """`outbox.append` of `outbox.append(…)`; empty for what has no plain name."""
+    return ast.unparse(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""

@@ -203,6 +203,18 @@ async def test_a_client_whose_credential_ran_out_comes_back_with_the_next_one(se
     await bus.stop()
 
 
+@pytest.mark.behaviour("BUS-9")
+async def test_a_client_can_be_stopped_at_any_moment_of_its_attempts_to_connect(tmp_path: Path) -> None:
+    async with NatsServer(tmp_path, is_started=False) as server:
+        for turns in range(30):
+            bus = server.bus(Role.FRONTEND, "f1")
+            await bus.start()
+            for _ in range(turns):
+                await SystemClock().sleep(0)
+            async with asyncio.timeout(20):
+                await bus.stop()
+
+
 async def test_a_provider_that_has_no_credential_yet_is_asked_again(server: NatsServer) -> None:
     given: list[Credential] = []
 

@@ -78,7 +78,9 @@ class OrderedSubscription(Generic[Q, R]):
 
     @property
     def is_confirmed(self) -> bool:
-        return self._feed is not None and self._connection is not None and self._connection.is_open
+        # While a connection is replaced, either of the two counts.
+        ways = ((self._connection, self._feed), self._next or (None, None))
+        return any(feed is not None and connection is not None and connection.is_open for connection, feed in ways)
 
     async def cancel(self) -> None:
         if self._is_cancelled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -274,8 +275,9 @@ def test_parts_given_by_address_are_used_and_left_alone(cluster: Cluster, tmp_pa
     bus = f"nats://127.0.0.1:{cluster.snapshot.ports['nats']}"
     second = Cluster(tmp_path / "second")
     try:
-        # By variables, as their secret has no place on a command line.
-        second.up(CORRAL_DATABASE_URL=database, CORRAL_NATS_URL=bus)
+        # The password has no place on a command line.
+        (tmp_path / "database-url").write_text(database)
+        second.up(CORRAL_DATABASE_URL_FILE=str(tmp_path / "database-url"), CORRAL_NATS_URL=bus)
         assert set(second.snapshot.children) == {"frontend", "worker"}
         key = second.home.admin_key.read_text().strip()
         answer = get(second.snapshot.url, "/env", key=key)
@@ -403,6 +405,15 @@ def test_status_tells_stopped_ready_and_degraded_apart(cluster: Cluster) -> None
     cluster.stop()
     code, told = cluster.status()
     assert (code, told["state"], told["nodes"]) == (3, "stopped", [])
+
+
+@pytest.mark.behaviour("UP-14")
+def test_status_and_down_find_the_home_that_a_settings_file_names(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "corral.toml").write_text(f'[up]\nhome = "{tmp_path}/elsewhere"\nport = 0\n')
+    told = json.loads(cluster.run("status", "--json", CORRAL_HOME="", CORRAL_CONFIG=f"{tmp_path}/corral.toml").stdout)
+    assert told["home"] == f"{tmp_path}/elsewhere"
+    down = cluster.run("down", CORRAL_HOME="", CORRAL_CONFIG=f"{tmp_path}/corral.toml")
+    assert down.stderr == f"Nothing runs: there is no cluster in {tmp_path}/elsewhere.\n"
 
 
 @pytest.mark.behaviour("UP-1")

@@ -6,16 +6,14 @@ output, everything else to standard error. Little is imported before it is neede
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corral.domain.errors import CorralError
+from corral.cli import render
+from corral.cli.command import JsonOption
 
 if TYPE_CHECKING:
     from corral.embedded.status import Status
@@ -32,7 +30,6 @@ HomeOption = Annotated[
         "--home", envvar="CORRAL_HOME", help="Directory with everything that the local cluster keeps.  [~/.corral]"
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def up(
@@ -84,38 +81,34 @@ def up(
         "postgres_bin": postgres_bin,
         "nats_bin": nats_bin,
     }
-    raise typer.Exit(_guarded(lambda: _up({name: value for name, value in given.items() if value is not None})))
+    raise typer.Exit(_up({name: value for name, value in given.items() if value is not None}))
 
 
-def status(*, home: HomeOption = None, json_output: JsonOption = False) -> None:
+def status(*, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Show what runs on this machine."""
-    raise typer.Exit(_guarded(lambda: _status(home or DEFAULT_HOME, as_json=json_output)))
+    raise typer.Exit(_status(_home(home), as_json=as_json))
 
 
 def down(home: HomeOption = None) -> None:
     """Stop what `corral up` started on this machine, and wait until it has stopped."""
-    raise typer.Exit(_guarded(lambda: _down(home or DEFAULT_HOME)))
-
-
-def _guarded(command: Callable[[], int]) -> int:
-    try:
-        return command()
-    except CorralError as error:
-        _say(f"error: {error.message}")
-        if error.hint:
-            _say(f"\nhint: {error.hint}")
-        return NOT_READY
+    raise typer.Exit(_down(_home(home)))
 
 
 def _up(given: dict[str, Any]) -> int:
     from corral.app.up import UpOptions, run_up
 
-    if any(os.environ.get(name) for name in _LOADER_NEEDED):
-        given = _load(given)
-    return run_up(UpOptions(**{"home": DEFAULT_HOME, **given}))
+    return run_up(UpOptions(**{"home": DEFAULT_HOME, **_with_settings(given)}))
 
 
-def _load(given: dict[str, Any]) -> dict[str, Any]:
+def _home(given: Path | None) -> Path:
+    found: Path = _with_settings({} if given is None else {"home": given}).get("home", DEFAULT_HOME)
+    return found
+
+
+def _with_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Flags and variables, which Typer has read, and what a file says about the rest."""
+    if not any(os.environ.get(name) for name in _LOADER_NEEDED):
+        return given
     from corral.app.settings import UpSettings, load
 
     settings = load(UpSettings, flags=given).settings
@@ -131,7 +124,7 @@ def _status(path: Path, *, as_json: bool) -> int:
 
     found = read_status(locate_home(path))
     if as_json:
-        sys.stdout.write(json.dumps(found.as_json(), indent=2) + "\n")
+        render.write_json(found.as_json())
     else:
         _print_status(found)
     return {ClusterState.READY: 0, ClusterState.STOPPED: STOPPED}.get(found.state, NOT_READY)
@@ -147,9 +140,9 @@ def _print_status(found: Status) -> None:
         lines.append(f"{'nodes':<12}{names or 'none known'}")
     if found.leftovers:
         lines.append(f"{'left behind':<12}{', '.join(str(pid) for pid in found.leftovers)}")
-    sys.stdout.write("\n".join(lines) + "\n")
+    render.write(render.clean("\n".join(lines), keep="\n"))
     if found.state.value not in {"ready", "stopped"}:
-        _say(found.reason)
+        render.say(found.reason)
 
 
 def _describe_part(part: dict[str, Any]) -> str:
@@ -164,9 +157,5 @@ def _down(path: Path) -> int:
     from corral.embedded.down import stop_home
     from corral.embedded.home import locate_home
 
-    _say(stop_home(locate_home(path)))
+    render.say(stop_home(locate_home(path)))
     return 0
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")

@@ -6,10 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-import typer
-
 import corral.app.up
-from corral.cli import cluster
+from corral.__main__ import main
 
 HERE = Path(__file__).parent
 SERVE = os.environ.get("TEST_SERVE", str(HERE / "frontend.py"))
@@ -20,8 +18,4 @@ assert defaults is not None
 defaults["serve_command"] = (sys.executable, SERVE)
 defaults["worker_command"] = (sys.executable, str(HERE / "worker.py"))
 
-app = typer.Typer(pretty_exceptions_enable=False)
-app.command()(cluster.up)
-app.command()(cluster.status)
-app.command()(cluster.down)
-app()
+sys.exit(main())

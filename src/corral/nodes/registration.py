@@ -20,7 +20,7 @@ from corral.access.keys import issue_node_key
 from corral.access.secrets import hash_secret, is_secret
 from corral.access.tokens import spend_token
 from corral.domain.access import JoinToken
-from corral.domain.errors import InvalidRequest, NameTaken
+from corral.domain.errors import Conflict, InvalidRequest, NameTaken
 from corral.domain.node import Hardware, LabelSource, Liveness, Node, NodeId, NodeType
 from corral.policy.budget import parse_budget
 from corral.policy.labels import automatic_labels, check_labels
@@ -67,6 +67,7 @@ async def register(database: Database, ids: Ids, policy: JoinPolicy, wish: Regis
         known = await node_store.find_node_by_name(tx, wish.name)
         if known is not None and is_secret(wish.credential, known.credential_hash):
             node_id = known.id
+            _check_same_type(known, node_type)
             await _return(tx, known, wish, policy)  # 1
         else:
             token = await spend_token(tx, wish.token)  # 2
@@ -91,6 +92,15 @@ def _check(wish: Registration) -> NodeType:
     check_labels(wish.labels)
     parse_budget(wish.budget or "")
     return node_type
+
+
+def _check_same_type(known: Node, node_type: NodeType) -> None:
+    if known.type is not node_type:
+        raise Conflict(
+            f"Node {known.name} is registered as {known.type}, not as {node_type}.",
+            hint=f"Choose another --name, or remove the old one: corral nodes remove {known.name}",
+            code="node_type_changed",
+        )
 
 
 async def _join(

@@ -28,6 +28,8 @@ STATEMENT_LIMIT_S = 20.0
 POOL_SIZE = 10
 # SQLSTATE classes and codes of a server that is away, starting, stopping or out of room.
 _AWAY = ("08", "57P01", "57P02", "57P03", "53300")
+# A character that PostgreSQL's text or JSON cannot hold: NUL, or half a surrogate pair.
+_UNSTORABLE = ("22021", "22P05")
 _TRY_AGAIN = ("40001", "40P01", "55P03")
 
 
@@ -129,12 +131,14 @@ def is_storable(text: str) -> bool:
 
 
 def _translate(error: BaseException) -> BaseException:
-    """The driver's many words for one of three things: away, try again, or a bug (passed on as it is)."""
+    """The driver's many words for one of four things: away, try again, unstorable, or a bug (passed on as it is)."""
     if isinstance(error, (OSError, TimeoutError, PoolTimeoutError, asyncio.IncompleteReadError)):
         return _away(error)
     state = _sqlstate(error)
     if state.startswith(_AWAY):
         return _away(error)
+    if state in _UNSTORABLE:
+        return InvalidRequest("A text holds a character that cannot be stored, such as NUL.")
     if state in _TRY_AGAIN:
         return Conflict("Another change got in between; try again.", code="try_again")
     if isinstance(error, (InterfaceError, OperationalError)) and not state:

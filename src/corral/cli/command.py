@@ -6,7 +6,6 @@ it gets --url, --key, --key-file and --json in addition, so that no command can 
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,7 +26,13 @@ KeyFileOption = Annotated[
     Path | None, typer.Option("--key-file", metavar="PATH", help="File with the admin key. [env: CORRAL_KEY_FILE]")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_SHARED: dict[str, Any] = {"url": UrlOption, "key": KeyOption, "key_file": KeyFileOption, "as_json": JsonOption}
+# Long names: a command's own `key` must not collide with these.
+_SHARED: dict[str, Any] = {
+    "target_url": UrlOption,
+    "target_key": KeyOption,
+    "target_key_file": KeyFileOption,
+    "as_json": JsonOption,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +74,12 @@ def client_command(
 def with_session(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """The same as a plain function with the shared options added."""
 
+    # The event loop is imported when a command runs: help and completion do without it.
     def command(**given: Any) -> None:
-        flags = {"url": given.pop("url"), "key": given.pop("key"), "key_file": given.pop("key_file")}
+        flags = {name: given.pop(f"target_{name}") for name in ("url", "key", "key_file")}
         as_json = given.pop("as_json")
+        import asyncio
+
         asyncio.run(_connected(work, flags, given, as_json=as_json))
 
     hints = get_type_hints(work, include_extras=True)

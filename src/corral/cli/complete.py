@@ -5,10 +5,6 @@ Completion must never print, hang or fail: every trouble means "no suggestions".
 
 from __future__ import annotations
 
-import http.client
-import json
-from urllib.parse import urlsplit
-
 from corral.domain.errors import CorralError
 
 # A person waits at the prompt.
@@ -17,6 +13,9 @@ LIMIT_BYTES = 4 * 1024 * 1024
 
 
 def node_names(incomplete: str) -> list[str]:
+    # Late: this module is loaded with every command, and asked by few.
+    import http.client
+
     from corral.cli.target import find_target
 
     try:
@@ -28,6 +27,10 @@ def node_names(incomplete: str) -> list[str]:
 
 
 def _ask(url: str, key: str) -> list[str]:
+    import http.client
+    import json
+    from urllib.parse import urlsplit
+
     address = urlsplit(url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.netloc, timeout=QUICK_S)

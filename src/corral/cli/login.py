@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from getpass import getpass
 from typing import Annotated
 
 import typer
@@ -44,7 +45,7 @@ def _ask() -> str:
         raise InvalidRequest(
             "There is no key to log in with.", hint="Pipe it in with --key-stdin, or set CORRAL_KEY_FILE."
         )
-    return str(typer.prompt("Admin key", hide_input=True, err=True))
+    return getpass("Admin key (not shown): ", sys.stderr)
 
 
 async def _verify(candidate: Login) -> str:

@@ -108,7 +108,7 @@ async def remove_node(
     if not is_sure and sys.stdin.isatty():
         found = await session.client.nodes.get(node)
         question = f"Remove {found.name} ({found.status}, {found.model_count} models)? Its worker must join anew."
-        if not typer.confirm(render.clean(question), err=True):
+        if not render.ask(question):
             raise typer.Exit(1)
     await session.client.nodes.remove(node)
     if session.as_json:

@@ -37,6 +37,13 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def ask(question: str) -> bool:
+    """A yes from whoever sits there; anything else, and the end of input, is a no."""
+    sys.stderr.write(f"{clean(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def write_json(value: Any, *, one_line: bool = False) -> None:
     write(json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=str))
 

@@ -109,6 +109,8 @@ class StandIn:
     seen: list[Seen] = field(default_factory=list)
     # One entry per connection to the event stream: what is written before it is cut.
     streams: list[bytes] = field(default_factory=list)
+    # With this, the last stream stays open until the server ends.
+    holds_last_stream: bool = False
     url: str = ""
 
     def on(self, route: str, *answers: Answer) -> None:
@@ -140,6 +142,8 @@ class StandIn:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(self.streams.pop(0))
+        if self.holds_last_stream and not self.streams:
+            await asyncio.Event().wait()
         return response
 
 
@@ -147,11 +151,11 @@ class StandIn:
 def served_in_a_thread(standin: StandIn) -> Iterator[StandIn]:
     """For commands that run their own event loop."""
     loop = asyncio.new_event_loop()
-    runner = web.AppRunner(standin.app())
+    runner = web.AppRunner(standin.app(), shutdown_timeout=1)
 
     async def start() -> None:
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=1)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         standin.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
 

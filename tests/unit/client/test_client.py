@@ -9,17 +9,6 @@ from contextlib import nullcontext
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from tests.unit.client.standin import (
-    KEY,
-    StandIn,
-    a_cluster,
-    a_key,
-    a_node,
-    a_token,
-    hang_up,
-    json_answer,
-    refusal,
-)
 
 from corral.adapters.system import SystemClock, SystemIds
 from corral.client import CorralClient
@@ -33,6 +22,17 @@ from corral.domain.errors import (
     Unavailable,
 )
 from corral.wire.access import KeyIn, TokenIn
+from tests.unit.client.standin import (
+    KEY,
+    StandIn,
+    a_cluster,
+    a_key,
+    a_node,
+    a_token,
+    hang_up,
+    json_answer,
+    refusal,
+)
 
 
 class NoWaiting(SystemClock):

@@ -10,14 +10,14 @@ import pytest
 from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.client.standin import KEY, StandIn, an_event, hang_up, json_answer, refusal
-from tests.unit.client.test_client import NoWaiting, a_client
 
 from corral.adapters.system import SystemIds
 from corral.client import Connected, CorralClient, Interrupted, Reset, StreamItem
 from corral.client.sse import LINE_LIMIT_CHARACTERS, FrameTooLarge, SseParser
 from corral.domain.errors import CorralError, NotAuthenticated, Unavailable
 from corral.wire.events import EventOut
+from tests.unit.client.standin import KEY, StandIn, an_event, hang_up, json_answer, refusal
+from tests.unit.client.test_client import NoWaiting, a_client
 
 
 @pytest.fixture

@@ -1,0 +1,255 @@
+"""The command line as a whole: exit codes, help, start-up, settings as flags."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from corral import __version__
+from corral.app.settings import FrontendSettings, Loaded, UpSettings, WorkerSettings, document
+from corral.cli import processes, render
+from corral.cli.complete import node_names
+from corral.cli.flags import settings_command
+from corral.cli.lazy import load_command
+from corral.cli.main import COMMANDS
+from corral.domain.errors import InvalidRequest
+from tests.unit.client.standin import KEY, a_node, an_event, hang_up, json_answer, refusal
+
+
+def in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The real program, with an environment that holds nothing else."""
+    kept = {name: value for name, value in _environment().items() if not name.startswith("CORRAL_")}
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=60, env=kept | environment, check=False
+    )
+
+
+def _environment() -> dict[str, str]:
+    return dict(os.environ)  # noqa: TID251 - a child process needs the path and the home of this one
+
+
+@pytest.mark.behaviour("CLI-3")
+@pytest.mark.parametrize(
+    "words",
+    [["nodse"], ["nodes", "lst"], ["nodes", "list", "--colour"], ["nodes"], [], ["nodes", "show"], ["config", "x"]],
+)
+def test_wrong_usage_is_two_and_talks_on_standard_error(corral, words):
+    outcome = corral(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(("error: ", "Usage: "))
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_a_misspelt_command_names_the_one_that_was_meant(corral):
+    outcome = corral("nodse", "list")
+    assert outcome.err == "error: No such command 'nodse'. Did you mean 'nodes'?\n\nhint: corral --help\n"
+
+
+@pytest.mark.behaviour("CLI-3")
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 1), (401, 1), (403, 1), (404, 1), (409, 1), (422, 1), (503, 1), (500, 2)]
+)
+def test_a_refusal_is_one_and_a_fault_is_two(corral, frontend, status, code):
+    frontend.on("GET /api/nodes", refusal(status, "some_code", "No."))
+    assert corral("nodes", "list").code == code
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_a_cut_connection_is_one_sentence(corral, frontend):
+    frontend.on("POST /api/nodes/gpu-a/drain", hang_up)
+    outcome = corral("nodes", "drain", "gpu-a")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"error: {frontend.url} does not answer (")
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_an_interrupted_command_is_130(frontend, tmp_path):
+    frontend.streams = [an_event(1)]
+    frontend.holds_last_stream = True
+    environment = _environment() | {"CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "corral", "nodes", "watch"], stdout=PIPE, stderr=PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert "node.approved" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, talk = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert talk == ""
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_a_fault_of_ours_is_two_with_a_traceback():
+    program = "import sys, corral.__main__ as m; m.run = lambda: 1 / 0; sys.exit(m.main())"
+    outcome = in_a_process("-c", program)
+    assert outcome.returncode == 2
+    assert "Traceback" in outcome.stderr
+    assert "error: ZeroDivisionError: division by zero" in outcome.stderr
+    assert "fault in Corral" in outcome.stderr
+
+
+@pytest.mark.behaviour("CLI-7")
+@pytest.mark.parametrize("words", [["--help"], ["nodes", "--help"], ["version"], ["nodes", "list"]])
+def test_light_commands_load_nothing_heavy(words, tmp_path):
+    program = (
+        "import sys; from corral.cli.main import run; code = run(sys.argv[1:]); "
+        "heavy = {'fastapi', 'sqlalchemy', 'asyncpg', 'uvicorn', 'starlette', 'nats', 'alembic'}; "
+        "light = {'aiohttp', 'structlog', 'asyncio'} if sys.argv[1:] != ['nodes', 'list'] else set(); "
+        "print('loaded', sorted((heavy | light) & set(sys.modules)), file=sys.stderr)"
+    )
+    outcome = in_a_process("-c", program, *words, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert "loaded []" in outcome.stderr, outcome.stderr
+
+
+@pytest.mark.behaviour("CLI-7")
+def test_listing_nodes_of_a_real_address_loads_no_server_library(frontend, tmp_path):
+    frontend.on("GET /api/nodes", json_answer([a_node()]))
+    program = (
+        "import sys; from corral.cli.main import run; run(['nodes', 'list']); "
+        "print(sorted({'fastapi', 'sqlalchemy', 'asyncpg', 'uvicorn', 'nats'} & set(sys.modules)), file=sys.stderr)"
+    )
+    outcome = in_a_process("-c", program, HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY)
+    assert "gpu-a" in outcome.stdout
+    assert outcome.stderr.strip() == "[]"
+
+
+@pytest.mark.behaviour("CLI-4")
+def test_colour_only_on_a_terminal_and_never_against_a_wish(monkeypatch):
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    terminal: Any = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    assert render.has_colour(terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    assert not render.has_colour(terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not render.has_colour(terminal)
+
+
+@pytest.mark.behaviour("CLI-4")
+def test_colour_does_not_move_a_column():
+    rows = [["gpu-a", "healthy", "x"], ["b", "offline", "yy"]]
+    painted = render.table(("name", "status", "more"), rows, colour=True)
+    assert "\x1b[32mhealthy\x1b[0m" in painted
+    assert re.sub(r"\x1b\[\d+m", "", painted) == render.table(("name", "status", "more"), rows)
+
+
+def test_wide_characters_keep_the_columns_straight():
+    lines = render.table(("name", "status"), [["日本", "up"], ["ab", "down"]]).splitlines()
+    assert lines == ["NAME   STATUS", "日本   up", "ab     down"]
+
+
+def test_every_entry_of_the_help_says_what_its_command_says():
+    for name, entry in COMMANDS.items():
+        command = load_command(name, entry)
+        own = (command.help or "").split("\n\n")[0].replace("\n", " ").strip()
+        assert own.startswith(entry.sentence), name
+
+
+@pytest.mark.behaviour("CLI-2")
+def test_every_client_command_has_json_and_says_whom_to_talk_to():
+    for name in ("nodes", "tokens", "keys", "config"):
+        group = load_command(name, COMMANDS[name])
+        for verb, command in group.commands.items():
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert "--json" in options, f"{name} {verb}"
+            assert name == "config" or {"--url", "--key", "--key-file"} <= options, f"{name} {verb}"
+
+
+@pytest.mark.behaviour("CLI-11")
+@pytest.mark.parametrize(
+    ("model", "name"), [(FrontendSettings, "serve"), (WorkerSettings, "worker"), (UpSettings, "up")]
+)
+def test_every_setting_is_a_flag_that_names_its_variable(model, name):
+    command = load_command(name, COMMANDS[name])
+    flags = {option: parameter for parameter in command.params for option in parameter.opts}
+    for doc in document(model):
+        parameter = flags.pop(doc.flag)
+        said = f"{parameter.help} {getattr(parameter, 'envvar', None)}"
+        assert doc.environment in said, doc.flag
+        if doc.file_environment and name != "up":
+            assert doc.file_environment in (flags.pop(f"{doc.flag}-file").help or "")
+    assert set(flags) <= {"--config", "--help", "-h"}
+
+
+@pytest.mark.behaviour("CLI-11")
+def test_flags_reach_the_settings_and_win_over_variables(monkeypatch):
+    seen: list[WorkerSettings] = []
+
+    def remember(loaded: Loaded[WorkerSettings]) -> int:
+        seen.append(loaded.settings)
+        return 7
+
+    app = typer.Typer()
+    app.command("worker")(settings_command(WorkerSettings, remember, help_text="Try it."))
+    monkeypatch.setenv("CORRAL_NAME", "from-variable")
+    monkeypatch.setenv("CORRAL_HTTP_PORT", "1")
+    words = ["--join", "http://f:1", "--labels", "a=b", "--max-replicas-per-model", "3", "--http-port", "2"]
+    assert get_command(app).main(words, standalone_mode=False) == 7
+    (settings,) = seen
+    assert (settings.join, settings.labels, settings.max_replicas_per_model) == ("http://f:1", {"a": "b"}, 3)
+    assert (settings.name, settings.http_port) == ("from-variable", 2)
+
+
+def test_serve_and_worker_refuse_wrong_settings_before_they_start(corral):
+    outcome = corral("worker", "--join", "nowhere")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: --join is not an address of a frontend ('nowhere')")
+    outcome = corral("serve", "--port", "x")
+    assert outcome.code == 1
+    assert "--port is not valid" in outcome.err
+    assert "CORRAL_DATABASE_URL is required" in outcome.err
+
+
+def test_a_missing_library_is_named_with_what_to_install():
+    with pytest.raises(InvalidRequest, match="no_such_library is not installed") as caught:
+        processes._import("no_such_library.part", "corral[frontend]")
+    assert caught.value.hint == "pip install 'corral[frontend]'"
+
+
+def test_the_version_is_printed(corral):
+    assert corral("version").out == f"corral {__version__}\n"
+    assert corral("--version").out == f"corral {__version__}\n"
+    assert json.loads(corral("version", "--json").out)["version"] == __version__
+
+
+def test_node_names_are_completed_when_the_cluster_answers_and_nothing_else_happens(frontend, capsys):
+    frontend.on("GET /api/nodes", json_answer([a_node("gpu-a"), a_node("gpu-b"), a_node("cpu")]))
+    assert node_names("gpu") == ["gpu-a", "gpu-b"]
+    frontend.on("GET /api/nodes", refusal(500, "x", "No."))
+    assert node_names("gpu") == []
+    frontend.on("GET /api/nodes", hang_up)
+    assert node_names("gpu") == []
+    assert capsys.readouterr() == ("", "")
+
+
+def test_node_names_without_a_cluster_are_none():
+    assert node_names("") == []
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (24 * 1024**3, "24 GiB")]
+)
+def test_sizes_are_human_and_unknown_is_not_zero(size_bytes, text):
+    assert render.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (90000, "25h"), (172800, "2d")]
+)
+def test_ages_use_the_largest_unit_that_fits(seconds, text):
+    assert render.span(seconds) == text

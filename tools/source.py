@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +43,13 @@ def files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
 
 def modules(under: str, root: Path = ROOT) -> Iterator[Module]:
     for path in files(".py", under=under, root=root):
-        yield Module(path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        yield Module(path.relative_to(root).as_posix(), _parse(path.read_text(encoding="utf-8")))
+
+
+# Many checks read the same files one after the other. Nobody changes a tree.
+@lru_cache(maxsize=2000)
+def _parse(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def literal_text(node: ast.expr | None) -> str | None:

@@ -34,7 +34,6 @@ The command line prints `error:` and `hint:` and exits with 1."""
 EDGE = {
     "http_error": ("as it says", "An answer of the web framework that has no name of its own."),
     "internal": ("500", "A mistake inside Corral; the frontend's log has more under the request's id."),
-    "malformed_json": ("400", "The body is not JSON, or not text."),
     "method_not_allowed": ("405", "The path exists, but not with this method."),
     "not_found": ("404", "Nothing is at this path."),
     "starting": ("503", "The frontend has not read the registry yet, or is stopping."),

@@ -1,0 +1,122 @@
+"""The pages for people: links lead somewhere, commands exist, nothing speaks of one machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tools.markdown import anchor
+from tools.source import ROOT, files
+
+PAGES = [path.relative_to(ROOT).as_posix() for path in files(".md")]
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^#+ +(.+?)\s*$", re.MULTILINE)
+# Hosts that may stand in an address: loopback, names that RFC 2606 keeps for examples, words in a sentence about an
+# address, and the homes of what we build on.
+_HOSTS = re.compile(
+    r"localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0|10(\.\d+){3}|192\.168(\.\d+){2}|192\.0\.2\.\d+"
+    r"|([\w-]+\.)*(example(\.(com|net|org))?|test|invalid)"
+    r"|keepachangelog\.com|semver\.org|diataxis\.fr|json-schema\.org|www\.w3\.org|spec\.openapis\.org"
+)
+# `one`, `two` and `someone` are nobody.
+_MACHINE_PATH = re.compile(r"(?<![\w.~/<-])/(?:root|work|(?:home|Users)/(?!one/|two/|someone/)[A-Za-z][\w-]*)/[\w.-]+")
+_TEXT = (".py", ".md", ".toml", ".txt", ".in", ".json", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".mako", "")
+
+
+def _prose(path: Path) -> str:
+    return _FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+def _anchors(path: Path) -> set[str]:
+    return {anchor(heading.replace("`", "")) for heading in _HEADING.findall(_prose(path))}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page: str) -> None:
+    path = ROOT / page
+    broken = []
+    for link in (first or second for first, second in _LINK.findall(_prose(path))):
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc:
+            continue
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        is_there = target.exists() and target.is_relative_to(ROOT)
+        if not is_there or (parts.fragment and target.suffix == ".md" and f"#{parts.fragment}" not in _anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def _targets() -> set[str]:
+    return set(re.findall(r"^\.PHONY: (\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_make_command_of_a_page_is_a_target(page: str) -> None:
+    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", (ROOT / page).read_text(encoding="utf-8")))
+    assert named - _targets() == set()
+
+
+def test_the_readme_begins_with_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make up" in text
+    assert "make test" in text
+    assert {"up", "test"} <= _targets()
+
+
+def test_make_help_lists_every_target() -> None:
+    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+    assert set(re.findall(r"^\s*make (\S+)", shown.stdout, re.MULTILINE)) == _targets()
+
+
+def test_the_changelog_has_a_place_for_the_next_release() -> None:
+    assert re.search(r"^## \[?Unreleased\]?", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_decision_has_its_four_parts() -> None:
+    wanted = ["## Context", "## Decision", "## Consequences", "## Rejected"]
+    decisions = [path for path in files(".md", under="docs/adr") if path.name[:4].isdigit()]
+    assert decisions
+    incomplete = {
+        path.name: part for path in decisions for part in wanted if part not in path.read_text(encoding="utf-8")
+    }
+    assert incomplete == {}
+
+
+def test_every_page_of_the_docs_can_be_reached_from_its_index() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "docs/README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        links = [urlsplit(first or second).path for first, second in _LINK.findall(_prose(page))]
+        targets = [(page.parent / unquote(link)).resolve() for link in links if link]
+        waiting += [target for target in targets if target.suffix == ".md" and target.exists()]
+    lost = [path.relative_to(ROOT).as_posix() for path in files(".md", under="docs") if path not in seen]
+    assert lost == []
+
+
+def _texts() -> list[tuple[str, str]]:
+    here = Path(__file__).relative_to(ROOT).as_posix()
+    found = [(path.relative_to(ROOT).as_posix(), path) for path in files(*_TEXT)]
+    return [(name, path.read_text(encoding="utf-8", errors="replace")) for name, path in found if name != here]
+
+
+def test_no_address_of_a_registry_or_of_somebody_s_machine_is_in_the_tree() -> None:
+    strange = {
+        (name, host)
+        for name, text in _texts()
+        for host in re.findall(r"\b(?:https?|ftp)://(?:[^\s/@\"'`]*@)?(\[[0-9a-f:]+\]|[\w.-]*\w)", text)
+        if "." in host and not _HOSTS.fullmatch(host)
+    }
+    assert strange == set()
+
+
+def test_no_path_of_somebody_s_machine_is_in_the_tree() -> None:
+    assert {(name, path) for name, text in _texts() for path in _MACHINE_PATH.findall(text)} == set()

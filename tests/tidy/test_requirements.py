@@ -1,0 +1,52 @@
+"""What is installed is exactly what was locked, from wherever the user's own index is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.lock import SOURCES, addresses_in
+from tools.source import ROOT
+
+FOLDER = ROOT / "requirements"
+_PINNED = re.compile(r"[a-z0-9][a-z0-9._-]*(\[[a-z0-9,_-]+\])?==\S+( ; .+)?")
+
+
+def _entries(path: Path) -> list[str]:
+    """One entry for each requirement, its continued lines joined."""
+    joined = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    return [line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
+    entries = _entries(FOLDER / name)
+    loose = [
+        entry
+        for entry in entries
+        if not _PINNED.fullmatch(entry.partition("--hash=")[0].strip()) or "--hash=sha256:" not in entry
+    ]
+    assert entries
+    assert loose == []
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_no_requirement_file_names_an_address(name: str) -> None:
+    assert addresses_in((FOLDER / name).read_text(encoding="utf-8")) == []
+
+
+def test_an_address_in_a_requirement_file_is_noticed() -> None:
+    assert addresses_in("--index-url https://index.example/simple\nuv==1.0\n")
+    assert addresses_in("thing @ file:///somewhere/thing.whl\n")
+
+
+def test_what_development_needs_does_not_contradict_what_runs() -> None:
+    """One environment holds both."""
+    versions = [
+        {entry.split("==")[0]: entry.split()[0] for entry in _entries(FOLDER / name) if " ; " not in entry}
+        for name in ("run.txt", "dev.txt")
+    ]
+    run, dev = versions
+    assert {name: (run[name], dev[name]) for name in run.keys() & dev.keys() if run[name] != dev[name]} == {}

@@ -1,0 +1,130 @@
+"""Rules about the source that no linter of ours knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tools.source import ROOT, Module, files, modules
+
+BLIND = frozenset({"Exception", "BaseException"})
+# The only file that may catch everything and go on.
+GUARD = "src/corral/runtime/guard.py"
+# Waiting for the real world is done in one place. The simulator is about sleeping itself, and the stand-in programs
+# are no tests: they live until they are stopped.
+MAY_SLEEP = ("tests/support/waiting.py", "tests/simulation/", "tests/embedded/programs/")
+LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def _handlers(module: Module) -> Iterator[tuple[str, ast.ExceptHandler]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ExceptHandler):
+            yield f"{module.path}:{node.lineno}", node
+
+
+def _caught(handler: ast.ExceptHandler) -> set[str]:
+    if handler.type is None:
+        return {"BaseException"}
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {ast.unparse(kind) for kind in kinds}
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    """Its last statement is a bare `raise`: whatever came goes on."""
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def test_only_the_guard_catches_everything() -> None:
+    blind = [
+        place
+        for module in modules("src")
+        if module.path != GUARD
+        for place, handler in _handlers(module)
+        if _caught(handler) & BLIND and not _raises_again(handler)
+    ]
+    assert blind == []
+
+
+def test_only_cleanup_that_raises_again_catches_exception_in_the_source() -> None:
+    """`except BaseException: …; raise` is cleanup; `except Exception` belongs to the guard even then."""
+    caught = [
+        place
+        for module in modules("src")
+        if module.path != GUARD
+        for place, handler in _handlers(module)
+        if "Exception" in _caught(handler)
+    ]
+    assert caught == []
+
+
+def test_a_cancellation_is_never_swallowed() -> None:
+    """A handler that names CancelledError raises, whatever else it does."""
+    swallowed = [
+        place
+        for module in modules("src")
+        for place, handler in _handlers(module)
+        if {"asyncio.CancelledError", "CancelledError"} & _caught(handler)
+        and not any(isinstance(node, ast.Raise) for node in ast.walk(handler))
+    ]
+    assert swallowed == []
+
+
+def test_no_test_sleeps() -> None:
+    sleeping = [
+        f"{module.path}:{call.lineno}"
+        for module in modules("tests")
+        if not module.path.startswith(MAY_SLEEP)
+        for call in ast.walk(module.tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("time.sleep", "asyncio.sleep") and _is_a_wait(call)
+    ]
+    assert sleeping == []
+
+
+def _is_a_wait(call: ast.Call) -> bool:
+    """`asyncio.sleep(0)` lets others run and waits for nothing."""
+    return not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0)
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    folders = {path.parent for path in files(".py", under="src/corral")}
+    # Alembic loads its scripts by path; they are no package.
+    packages = {folder for folder in folders if "migrations" not in folder.parts}
+    silent = [
+        folder.relative_to(ROOT).as_posix()
+        for folder in sorted(packages)
+        if not (folder / "__init__.py").exists()
+        or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    ]
+    assert silent == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [module.path for module in modules("src") if not ast.get_docstring(module.tree)]
+    assert silent == []
+
+
+@pytest.mark.parametrize("folder", ["src", "tools"])
+def test_nothing_is_left_for_later_in_the_source(folder: str) -> None:
+    left = [
+        f"{path.relative_to(ROOT).as_posix()}:{number}"
+        for path in files(".py", under=folder)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if LEFTOVER.search(line)
+    ]
+    assert left == []
+
+
+def test_every_silenced_warning_says_why() -> None:
+    """`# noqa: S311` alone tells the next reader nothing."""
+    silent = [
+        f"{path.relative_to(ROOT).as_posix()}:{number}"
+        for folder in ("src", "tools")
+        for path in files(".py", under=folder)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if re.search(r"# noqa(: [A-Z0-9, ]+)?\s*$", line)
+    ]
+    assert silent == []

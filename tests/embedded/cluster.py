@@ -47,11 +47,12 @@ def lives(pid: int) -> bool:
 
 @dataclass
 class Cluster:
-    """`prefix` and `python` let another user run it."""
+    """`prefix` and `python` let another user run it; `program` may be the real one."""
 
     root: Path
     python: str = sys.executable
     prefix: Sequence[str] = ()
+    program: Sequence[str] = (str(PROGRAM),)
     env: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
@@ -76,7 +77,7 @@ class Cluster:
         return self.talk_file.read_text()
 
     def command(self, *arguments: str) -> list[str]:
-        return [*self.prefix, self.python, str(PROGRAM), *arguments]
+        return [*self.prefix, self.python, *self.program, *arguments]
 
     def environment(self, **more: str) -> dict[str, str]:
         base = {"PATH": os.defpath, "HOME": str(self.root.parent), "CORRAL_HOME": str(self.root)}

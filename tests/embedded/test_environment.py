@@ -64,11 +64,13 @@ def test_a_worker_is_not_told_what_only_a_frontend_needs() -> None:
         "CORRAL_TOKEN": "cj_mine",
         "CORRAL_LABELS": "rack=2",
     }
-    told = worker_environment(mine, home=HOME, place=HERE)
+    told = worker_environment(mine, home=HOME, place=HERE, own=Place(host="127.0.0.1", port=9000))
     assert told == {
         "CORRAL_LABELS": "rack=2",
         "PYTHONUNBUFFERED": "1",
         "CORRAL_JOIN": "http://127.0.0.1:8080",
         "CORRAL_TOKEN_FILE": "/home/one/.corral/secrets/local-join-token",
         "CORRAL_WORKER_HOME": "/home/one/.corral/worker",
+        "CORRAL_HTTP_HOST": "127.0.0.1",
+        "CORRAL_HTTP_PORT": "9000",
     }

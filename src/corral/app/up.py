@@ -28,7 +28,7 @@ from corral.embedded.leftovers import end_leftovers
 from corral.embedded.nats import EmbeddedNats, find_nats
 from corral.embedded.ports import choose_port, describe_holder, is_free
 from corral.embedded.postgres import EmbeddedPostgres, find_bin_folder
-from corral.embedded.probe import has_live_node, is_frontend_ready
+from corral.embedded.probe import has_live_node, is_ready
 from corral.embedded.processes import identify
 from corral.embedded.state import Phase, StateFile
 from corral.embedded.supervisor import Supervisor
@@ -117,6 +117,7 @@ class _Up:
         self._nats: EmbeddedNats | None = None
         self._supervisor: Supervisor | None = None
         self._place = Place(host=options.host, port=options.port)
+        self._worker: Place | None = None
         self._admin_key = ""
 
     async def run(self) -> int:
@@ -226,15 +227,21 @@ class _Up:
         return Launch(command=self._options.serve_command, env=told)
 
     async def _launch_worker(self) -> Launch:
-        told = worker_environment(os.environ, home=self._home, place=self._place)
+        host = os.environ.get("CORRAL_HTTP_HOST") or "127.0.0.1"
+        wanted = int(os.environ.get("CORRAL_HTTP_PORT") or 0)
+        port = wanted or choose_port(host, self._state.port("worker"))
+        self._state.set_port("worker", port)
+        self._worker = Place(host=host, port=port)
+        told = worker_environment(os.environ, home=self._home, place=self._place, own=self._worker)
         return Launch(command=self._options.worker_command, env=told)
 
     async def _is_frontend_ready(self, pid: int) -> bool:  # noqa: ARG002 - the port was free, so it is ours
-        return await asyncio.to_thread(is_frontend_ready, self._place.url)
+        return await asyncio.to_thread(is_ready, self._place.url)
 
-    async def _is_worker_ready(self, pid: int) -> bool:  # noqa: ARG002 - the frontend knows nodes, not pids
-        assert self._supervisor is not None, "the supervisor starts the worker"
-        if not self._supervisor.children["frontend"].ready.is_set():
+    async def _is_worker_ready(self, pid: int) -> bool:  # noqa: ARG002 - the port was free, so it is ours
+        # Its own word first: what the registry knows of this node may still be about its last run.
+        assert self._worker is not None, "the worker was launched before it is asked"
+        if not await asyncio.to_thread(is_ready, self._worker.url):
             return False
         return await asyncio.to_thread(has_live_node, self._place.url, self._admin_key)
 
@@ -270,8 +277,10 @@ class _Up:
                 return f"{self._options.host}:{self._nats.port}"
             case "frontend":
                 return self._place.url
+            case "worker" if self._worker is not None:
+                return self._worker.url
             case _:
-                return "this machine"
+                return ""
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._began

@@ -27,7 +27,7 @@ _NOT_INHERITED = ("CORRAL_KEY", "CORRAL_URL", "CORRAL_DETACH", MARKER_HOME, MARK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the frontend listens."""
+    """Where a process answers HTTP."""
 
     host: str
     port: int
@@ -73,11 +73,14 @@ def frontend_environment(
     return _merged(inherited, told)
 
 
-def worker_environment(inherited: Mapping[str, str], *, home: Home, place: Place) -> dict[str, str]:
+def worker_environment(inherited: Mapping[str, str], *, home: Home, place: Place, own: Place) -> dict[str, str]:
+    """`own` is where the worker says of itself whether it is ready."""
     told = {
         "CORRAL_JOIN": place.url,
         "CORRAL_TOKEN_FILE": str(home.join_token),
         "CORRAL_WORKER_HOME": str(home.worker),
+        "CORRAL_HTTP_HOST": own.host,
+        "CORRAL_HTTP_PORT": str(own.port),
     }
     hidden = {name + suffix for name in _FRONTEND_ONLY for suffix in ("", "_FILE")}
     return _merged({name: value for name, value in inherited.items() if name not in hidden}, told)

@@ -48,7 +48,8 @@ def get(url: str, path: str, *, key: str | None = None, timeout_s: float = TIMEO
         connection.close()
 
 
-def is_frontend_ready(url: str) -> bool:
+def is_ready(url: str) -> bool:
+    """What a frontend or a worker says of itself."""
     answer = get(url, "/readyz")
     return answer is not None and answer.status == 200
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 
 MARKER_HOME = "CORRAL_SUPERVISED_HOME"
-MARKER_NAME = "CORRAL_SUPERVISED_NAME"
+# Without our prefix: the children read their settings from variables that begin with it.
+MARKER_NAME = "SUPERVISED_AS"
 # Birth times are told in hundredths of a second; a process cannot be born twice within this.
 BIRTH_TOLERANCE_S = 0.5
 _POLL_S = 0.02

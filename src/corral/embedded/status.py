@@ -15,7 +15,7 @@ from corral.embedded.files import read_secret
 from corral.embedded.home import Home, find_holder
 from corral.embedded.leftovers import find_leftovers
 from corral.embedded.ports import accepts
-from corral.embedded.probe import LIVE_STATUSES, get, is_frontend_ready
+from corral.embedded.probe import LIVE_STATUSES, get, is_ready
 from corral.embedded.processes import is_alive
 from corral.embedded.state import ChildState, Phase, Snapshot, read_snapshot
 
@@ -146,7 +146,7 @@ def _judge(
     down = [name for name, part in parts.items() if part["state"] != "ready"]
     if down:
         return ClusterState.DEGRADED, f"Not ready: {', '.join(down)}."
-    if not is_frontend_ready(snapshot.url):
+    if not is_ready(snapshot.url):
         return ClusterState.DEGRADED, "The frontend does not answer that it is ready."
     if nodes and not any(node.get("status") in LIVE_STATUSES for node in nodes):
         return ClusterState.DEGRADED, "No node is live."

@@ -1,4 +1,4 @@
-"""Stands in for `corral worker`: says hello to the frontend until it is heard, then waits to be ended."""
+"""Stands in for `corral worker`: says hello to the frontend until it is heard, then says that it is ready."""
 
 # ruff: noqa: TID251 - a program of its own, without a clock or settings to be given
 
@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 TOKEN = Path(os.environ["CORRAL_TOKEN_FILE"]).read_text().strip()
@@ -23,4 +24,16 @@ while True:
         break
     except (urllib.error.URLError, OSError):
         time.sleep(0.02)
-signal.pause()
+
+
+class Ready(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+HTTPServer((os.environ["CORRAL_HTTP_HOST"], int(os.environ["CORRAL_HTTP_PORT"])), Ready).serve_forever()

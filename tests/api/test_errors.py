@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.api.operations import Operation, assert_envelope, operations
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined

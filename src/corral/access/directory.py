@@ -7,6 +7,7 @@ way; a wrong one is remembered for a moment, so that guessing cannot be turned i
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -51,20 +52,24 @@ class Directory:
         self._nodes: dict[str, NodeEntry] = {}
         self._keys: dict[str, _KeyEntry] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
+        # Readings do not overtake each other: an older one must not bring a revoked key back.
+        self._key_reading = asyncio.Lock()
 
     async def load(self) -> None:
         """Read everything anew."""
         async with self._database.transaction() as tx:
             nodes = await node_store.list_nodes(tx)
         self._nodes = {node.id: _entry(node) for node in nodes}
-        await self._load_keys()
+        await self.load_keys()
 
     async def follow(self, event: Event) -> None:
         """An event names what changed; its content is read from the registry."""
         if event.kind.startswith("node."):
             await self._reload_node(event.key)
+            if event.kind == "node.removed":
+                await self.load_keys()  # An agent's key went with it.
         elif event.kind.startswith("key."):
-            await self._load_keys()
+            await self.load_keys()
             self._refused.clear()
 
     async def node(self, node_id: str, secret: str | None, *, boot_id: str | None = None) -> NodeEntry:
@@ -131,13 +136,16 @@ class Directory:
         self._nodes[node_id] = entry
         return entry
 
-    async def _load_keys(self) -> None:
-        async with self._database.transaction() as tx:
-            rows = await access_store.list_active_key_hashes(tx)
-        now = self._clock.monotonic()
-        self._keys = {
-            hashed: _KeyEntry(principal, None if left_s is None else now + left_s) for hashed, principal, left_s in rows
-        }
+    async def load_keys(self) -> None:
+        """Read the keys anew, so that one that was just revoked is refused from now on."""
+        async with self._key_reading:
+            async with self._database.transaction() as tx:
+                rows = await access_store.list_active_key_hashes(tx)
+            now = self._clock.monotonic()
+            self._keys = {
+                hashed: _KeyEntry(principal, None if left_s is None else now + left_s)
+                for hashed, principal, left_s in rows
+            }
 
     def _was_refused(self, hashed: str) -> bool:
         until = self._refused.get(hashed)

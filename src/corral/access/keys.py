@@ -37,6 +37,8 @@ async def rotate_key(tx: Transaction, ids: Ids, key_id: str, actor: str) -> tupl
 
 
 async def revoke_key(tx: Transaction, key_id: str, actor: str) -> ApiKey:
+    # Two who revoke the last two keys at once would each see the other's key.
+    await store.lock_admin_keys(tx)
     before = await store.get_key(tx, key_id)
     is_active_admin = before.state is SecretState.ACTIVE and before.node_id is None
     if is_active_admin and await store.count_active_admin_keys(tx) == 1:

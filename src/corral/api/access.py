@@ -32,6 +32,7 @@ async def create_token(request: Request, parts: PartsIn, admin: AdminIn, body: T
 
 @router.get("/tokens")
 async def list_tokens(parts: PartsIn, _: AdminIn) -> list[TokenOut]:
+    """Every join token with its uses and its state, the oldest first. No secrets."""
     async with parts.database.transaction() as tx:
         return [TokenOut(**asdict(token)) for token in await store.list_tokens(tx)]
 
@@ -56,22 +57,28 @@ async def create_key(request: Request, parts: PartsIn, admin: AdminIn, body: Key
 
 @router.get("/keys")
 async def list_keys(parts: PartsIn, _: AdminIn) -> list[KeyOut]:
+    """Every API key with its state, the oldest first. No secrets."""
     async with parts.database.transaction() as tx:
         return [KeyOut(**asdict(key)) for key in await store.list_keys(tx)]
 
 
 @router.post("/keys/{key_id}/rotate", status_code=201, response_model=KeyMade)
 async def rotate_key(request: Request, parts: PartsIn, admin: AdminIn, key_id: str) -> Response:
-    """A new secret for the same key; the old one stops working at once."""
+    """A new secret for the same key. The old one stops working: here before this answer, elsewhere a moment later."""
 
     async def work(tx: Transaction) -> KeyMade:
         key, secret = await keys.rotate_key(tx, parts.ids, key_id, admin.name)
         return KeyMade(**asdict(key), key=secret)
 
-    return await once(request, parts.database, admin, work)
+    answer = await once(request, parts.database, admin, work)
+    await parts.directory.load_keys()
+    return answer
 
 
 @router.delete("/keys/{key_id}")
 async def revoke_key(parts: PartsIn, admin: AdminIn, key_id: str) -> KeyOut:
+    """The key stops working: here before this answer, on the other frontends a moment later."""
     async with parts.database.transaction() as tx:
-        return KeyOut(**asdict(await keys.revoke_key(tx, key_id, admin.name)))
+        revoked = await keys.revoke_key(tx, key_id, admin.name)
+    await parts.directory.load_keys()
+    return KeyOut(**asdict(revoked))

@@ -153,6 +153,12 @@ async def revoke_key(tx: Transaction, key_id: str) -> ApiKey:
     return await get_key(tx, key_id)
 
 
+async def lock_admin_keys(tx: Transaction) -> None:
+    """Keep every admin key as it is until the transaction ends."""
+    ids = select(api_keys.c.id).where(api_keys.c.node_id.is_(None)).order_by(api_keys.c.id)
+    await tx.execute(ids.with_for_update())
+
+
 async def count_active_admin_keys(tx: Transaction) -> int:
     active = _keys().where(api_keys.c.node_id.is_(None)).subquery()
     statement = select(func.count()).select_from(active).where(active.c.state == SecretState.ACTIVE)

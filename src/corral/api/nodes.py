@@ -59,6 +59,7 @@ async def list_loaded(parts: PartsIn, _: AdminIn) -> list[ReplicaOut]:
 
 @router.get("/{node}")
 async def show_node(parts: PartsIn, _: AdminIn, node: str) -> NodeOut:
+    """One node, by its id or its name."""
     async with parts.database.transaction() as tx:
         return node_out(await node_store.get_node(tx, node))
 
@@ -95,6 +96,7 @@ async def drain_node(parts: PartsIn, admin: AdminIn, node: str) -> NodeOut:
 
 @router.post("/{node}/resume")
 async def resume_node(parts: PartsIn, admin: AdminIn, node: str) -> NodeOut:
+    """Take an admin's drain back. Approval and liveness stay as they are."""
     resumed = await lifecycle.resume(parts.database, node, admin.name)
     await commands.wake(parts.bus, resumed.id)
     return node_out(resumed)
@@ -116,6 +118,7 @@ async def stop_node(parts: PartsIn, _: AdminIn, node: str) -> MessageOut:
 
 @router.get("/{node}/models")
 async def list_node_models(parts: PartsIn, _: AdminIn, node: str) -> list[ReplicaOut]:
+    """The replicas on one node, in any state."""
     async with parts.database.transaction() as tx:
         found = await node_store.get_node(tx, node)
         return [replica_out(replica) for replica in await replica_store.list_replicas(tx, found.id)]
@@ -123,6 +126,7 @@ async def list_node_models(parts: PartsIn, _: AdminIn, node: str) -> list[Replic
 
 @router.get("/{node}/labels")
 async def show_labels(parts: PartsIn, _: AdminIn, node: str) -> Labels:
+    """The labels that count: the admin's before the worker's before the machine's own."""
     async with parts.database.transaction() as tx:
         return (await node_store.get_node(tx, node)).label_map
 
@@ -141,6 +145,7 @@ async def patch_labels(parts: PartsIn, admin: AdminIn, node: str, body: Labels) 
 
 @router.delete("/{node}/labels/{key:path}", status_code=204)
 async def delete_label(parts: PartsIn, admin: AdminIn, node: str, key: str) -> None:
+    """Remove one label of the admin's. Those of the machine and the worker would come back and are refused."""
     await settings.delete_label(parts.database, node, key, admin.name)
 
 
@@ -167,5 +172,6 @@ async def set_budget(parts: PartsIn, admin: AdminIn, node: str, body: BudgetIn) 
 
 @router.delete("/{node}/vram-budget")
 async def reset_budget(parts: PartsIn, admin: AdminIn, node: str) -> BudgetOut:
+    """Give control back to the worker's own setting."""
     changed = node_out(await settings.set_budget(parts.database, node, None, admin.name))
     return BudgetOut(vram_budget=changed.vram_budget, vram_budget_bytes=changed.vram_budget_bytes, reset=True)

@@ -47,7 +47,8 @@ class Parts:
     not_ready: Callable[[], str | None]
 
 
-def parts_of(request: Request) -> Parts:
+# A coroutine although it awaits nothing: the framework would run a plain function in a thread, on every request.
+async def parts_of(request: Request) -> Parts:
     parts = request.app.state.parts
     assert isinstance(parts, Parts)
     return parts

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,12 +18,14 @@ from sqlalchemy import text
 from tests.simulation.chance import Random
 from tests.simulation.clock import SimClock, true_time
 from tests.simulation.trace import Trace
-from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.virtual_loop import MACHINE, VirtualLoop
 
 from corral.domain.errors import StoreUnavailable
 from corral.store.database import Transaction
 
-SET_VIRTUAL_NOW = text("SELECT set_config('corral.virtual_now', :now, true)")
+SET_VIRTUAL_NOW = text(
+    "SELECT set_config('corral.virtual_now', :now, true), set_config('corral.participant', :participant, true)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,9 @@ class Turnstile:
         self._settle = settle
         self._settling: asyncio.Task[None] | None = None
         self._busy = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[asyncio.Future[None], str | None]] = []
+        # The machine whose transaction is inside: it must not be frozen now, or nobody would get in any more.
+        self.holder: str | None = None
 
     @property
     def is_free(self) -> bool:
@@ -70,15 +75,16 @@ class Turnstile:
 
     async def _enter(self) -> None:
         if not self._busy:
-            self._busy = True
+            self._busy, self.holder = True, MACHINE.get()
             return
         granted: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(granted)
+        place = (granted, MACHINE.get())
+        self._waiting.append(place)
         try:
             await granted
         except asyncio.CancelledError:
-            if granted in self._waiting:
-                self._waiting.remove(granted)
+            if place in self._waiting:
+                self._waiting.remove(place)
             else:
                 # The turn was granted in the same instant in which the waiter was cancelled: pass it on.
                 self._grant()
@@ -87,7 +93,10 @@ class Turnstile:
     def _leave(self, *, abandoned: bool) -> None:
         if self._loop.io_outstanding or (abandoned and self._settle is not None):
             # The driver still closes a connection, or the server still rolls back: nobody may see the locks.
-            self._settling = self._loop.create_task(self._settle_then_grant(abandoned=abandoned), name="settle")
+            # It belongs to no machine: it has to be done even if the one that left is frozen.
+            self._settling = self._loop.create_task(
+                self._settle_then_grant(abandoned=abandoned), name="settle", context=Context()
+            )
         else:
             self._grant()
 
@@ -101,12 +110,21 @@ class Turnstile:
         finally:
             self._grant()
 
+    def look_again(self) -> None:
+        """A machine was thawed; it may have been waiting for its turn."""
+        if not self._busy:
+            self._busy = True
+            self._grant()
+
     def _grant(self) -> None:
-        if not self._waiting:
-            self._busy = False
+        awake = [place for place in self._waiting if not self._loop.is_frozen(place[1])]
+        if not awake:
+            self._busy, self.holder = False, None
             return
-        next_turn = self._waiting.pop(self._rng.randrange(len(self._waiting)))
-        next_turn.set_result(None)
+        place = awake[self._rng.randrange(len(awake))]
+        self._waiting.remove(place)
+        granted, self.holder = place
+        granted.set_result(None)
 
 
 class SimGate:
@@ -149,7 +167,7 @@ class SimGate:
 
     async def began(self, transaction: Transaction) -> None:
         """The first thing inside the transaction: the database's clock becomes the virtual one."""
-        await transaction.execute(SET_VIRTUAL_NOW, {"now": self.now().isoformat()})
+        await transaction.execute(SET_VIRTUAL_NOW, {"now": self.now().isoformat(), "participant": self._name})
         if self._strikes(self.faults.slow):
             self._note("slow")
             with self._loop.without_io():

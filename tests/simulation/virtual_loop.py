@@ -16,6 +16,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ STEP_LIMIT = 200_000
 TIME_LIMIT_S = 7 * 24 * 3600.0
 # Tasks that these packages start on their own (to cancel a query, to close a connection) are I/O.
 DRIVERS = ("asyncpg", "sqlalchemy")
+# Which simulated machine a task belongs to. Tasks hand it down to those that they start.
+MACHINE: ContextVar[str | None] = ContextVar("machine", default=None)
 
 
 class SimTask(asyncio.Task[Any]):
@@ -39,6 +42,8 @@ class SimTask(asyncio.Task[Any]):
     def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:
         self.number = number
         self.priority = 0.0
+        context = options.get("context")
+        self.machine = MACHINE.get() if context is None else context.get(MACHINE)
         super().__init__(coro, **options)
 
     @override
@@ -70,6 +75,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._callbacks: deque[asyncio.Handle] = deque()
         self._steps: list[asyncio.Handle] = []
         self._arrivals: deque[asyncio.Handle] = deque()
+        self._frozen: dict[str, list[asyncio.Handle]] = {}
         self._order = StepOrder(chance(seed, "steps"))
         self._ties = chance(seed, "timers")
         self._io_limit_s = io_limit_s
@@ -114,6 +120,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def tasks(self) -> list[asyncio.Task[Any]]:
         """Every unfinished task, oldest first."""
         return sorted(asyncio.all_tasks(self), key=_number)
+
+    def tasks_of(self, machine: str) -> list[asyncio.Task[Any]]:
+        return [task for task in self.tasks() if isinstance(task, SimTask) and task.machine == machine]
+
+    def freeze(self, machine: str) -> None:
+        """None of the machine's tasks takes a step until `thaw`; what would wake them is kept."""
+        self._frozen.setdefault(machine, [])
+
+    def thaw(self, machine: str) -> None:
+        self._ready.extend(self._frozen.pop(machine, []))
+
+    def is_frozen(self, machine: str | None) -> bool:
+        return machine in self._frozen
 
     # --- asyncio's own surface ---
 
@@ -194,8 +213,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Part asyncio's queue into callbacks, in their order, and task steps."""
         while self._ready:
             handle = self._ready.popleft()
-            if _task_of(handle) is None:
+            task = _task_of(handle)
+            if task is None:
                 self._callbacks.append(handle)
+            elif task.machine in self._frozen:
+                self._frozen[task.machine].append(handle)
             else:
                 # Kept by task number: whoever woke them, in whatever order, the seed chooses from one list.
                 bisect.insort(self._steps, handle, key=lambda step: _number(_task_of(step)))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.nats import subscription as subscription_module
+from corral.adapters.nats.client import NatsBus
 from corral.bus.codec import MAX_MESSAGE_BYTES, BadMessage
 from corral.bus.messages import (
     Describe,
@@ -33,7 +34,7 @@ from corral.domain.errors import (
     NodeUnreachable,
     TooLarge,
 )
-from corral.ports.bus import Delivery
+from corral.ports.bus import Bus, Delivery, Subscription
 from tests.bus.conftest import OpenBus, OpenConnection
 from tests.bus.nats_server import NatsServer, eventually
 
@@ -245,6 +246,24 @@ async def test_a_cancelled_subscription_hears_no_more(open_bus: OpenBus) -> None
         await frontend.request(NODE_DESCRIBE, Describe(), node="n1")
 
 
+async def test_a_handler_may_cancel_its_own_subscription(open_bus: OpenBus) -> None:
+    frontend, worker = await open_bus(Role.FRONTEND, "f1"), await open_bus(Role.WORKER, "n1")
+    subscriptions: list[Subscription] = []
+
+    async def once(delivery: Delivery[Describe]) -> NodeDescription:
+        await subscriptions[0].cancel()
+        return DESCRIPTION
+
+    subscriptions.append(await worker.subscribe(NODE_DESCRIBE, once, node="n1"))
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(frontend.request(NODE_DESCRIBE, Describe(), node="n1", timeout_s=20))
+        for _ in range(3):
+            await worker.refresh()
+    assert asking.result() == DESCRIPTION
+    with pytest.raises(NodeUnreachable):
+        await frontend.request(NODE_DESCRIBE, Describe(), node="n1")
+
+
 @pytest.mark.behaviour("BUS-9")
 async def test_stopping_lets_a_running_handler_answer(server: NatsServer, open_bus: OpenBus) -> None:
     frontend = await open_bus(Role.FRONTEND, "f1")
@@ -280,6 +299,11 @@ async def test_without_a_connection_a_request_says_so(tmp_path: Path) -> None:
                 await bus.publish(FRONTENDS_WAKE, WakeFrontends())
         finally:
             await bus.stop()
+
+
+def _as_the_port(bus: NatsBus) -> Bus:
+    # The type checker holds the client to the port.
+    return bus
 
 
 async def _nothing(delivery: Delivery[WakeNode]) -> None:

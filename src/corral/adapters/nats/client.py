@@ -111,8 +111,8 @@ class NatsBus:
         async with self._switching:
             current, self._current = self._current, None
             subscriptions, self._subscriptions = self._subscriptions, []
-            if current is not None:
-                await self._drain(current, subscriptions)
+        if current is not None:
+            await self._drain(current, subscriptions)
         await self._tasks.close()
 
     async def request(
@@ -243,9 +243,11 @@ class NatsBus:
             )
         return self._current
 
-    def _forget_subscription(self, subscription: OrderedSubscription[Any, Any]) -> None:
-        if subscription in self._subscriptions:
-            self._subscriptions.remove(subscription)
+    async def _forget_subscription(self, subscription: OrderedSubscription[Any, Any]) -> None:
+        async with self._switching:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+                await subscription.detach()
 
     def _read_again(self) -> None:
         self._reread.set()

@@ -8,9 +8,9 @@ replaced, the new one's messages are held until the old one has delivered its la
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as Feed
@@ -51,7 +51,7 @@ class Surroundings:
 
     reporter: Reporter
     on_overflow: Callable[[], None]
-    on_cancel: Callable[[OrderedSubscription[object, object]], None]
+    on_cancel: Callable[[OrderedSubscription[Any, Any]], Awaitable[None]]
 
 
 class OrderedSubscription(Generic[Q, R]):
@@ -86,12 +86,15 @@ class OrderedSubscription(Generic[Q, R]):
         if self._is_cancelled:
             return
         self._is_cancelled = True
-        self._around.on_cancel(self)  # type: ignore[arg-type]  # it is only compared with others
+        await self._around.on_cancel(self)
+        self._queue.put_nowait(None)
+
+    async def detach(self) -> None:
+        """Tell the server that nobody listens any more."""
         feed, self._feed = self._feed, None
         if feed is not None:
             # A connection that is gone has forgotten the subscription by itself.
             await attempt(feed.unsubscribe)
-        self._queue.put_nowait(None)
 
     async def attach(self, connection: Connection) -> None:
         """Hear this connection from now on; the one before is gone."""

@@ -1,0 +1,155 @@
+"""A frontend for the tests of the worker's own logic: the rules of registration in a few lines, and faults on demand.
+
+The same rules stand in the real frontend; `test_cluster.py` holds the worker to that one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from corral.domain.errors import (
+    BootSuperseded,
+    Conflict,
+    CorralError,
+    NameTaken,
+    NotAuthenticated,
+    NotFound,
+    Unavailable,
+)
+from corral.ports.runtime import Clock
+from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
+
+TOKEN = "cj_a-join-token-of-the-tests-0123456789"
+INTERVAL_S = 10.0
+BUS_URL = "nats://bus.example:4222"
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class PretendNode:
+    id: str
+    name: str
+    credential: str
+    boot_id: str
+    is_approved: bool = False
+    has_left: bool = False
+    is_draining: bool = False
+    beats: list[HeartbeatIn] = field(default_factory=list)
+
+
+@dataclass
+class PretendFrontend:
+    clock: Clock
+    tokens: set[str] = field(default_factory=lambda: {TOKEN})
+    approves: bool = False
+    credential_life_s: float = 3600.0
+    # Nobody answers.
+    is_away: bool = False
+    # So many answers are lost after the call has done its work.
+    answers_to_lose: int = 0
+    nodes: dict[str, PretendNode] = field(default_factory=dict)
+    # (seconds, call)
+    calls: list[tuple[float, str]] = field(default_factory=list)
+    wishes: list[RegisterIn] = field(default_factory=list)
+    # Raised by the next calls of that name.
+    refusals: dict[str, list[CorralError]] = field(default_factory=dict)
+    minted: int = 0
+
+    def times(self, call: str) -> list[float]:
+        return [at for at, name in self.calls if name == call]
+
+    def only_node(self) -> PretendNode:
+        (node,) = self.nodes.values()
+        return node
+
+    def remove(self, node: PretendNode) -> None:
+        del self.nodes[node.name]
+
+    async def register(self, wish: RegisterIn) -> RegisterOut:
+        await self._called("register")
+        self.wishes.append(wish)
+        node = self.nodes.get(wish.name)
+        if node is None or node.credential != wish.credential:
+            if wish.token not in self.tokens:
+                raise NotAuthenticated("This join token is not known here.", hint="Make another.")
+            if node is not None:
+                raise NameTaken(f"Another machine is registered as {wish.name!r}.", hint="Choose another --name.")
+            number = len(self.wishes)
+            node = PretendNode(
+                id=f"node-{number}",
+                name=wish.name,
+                credential=wish.credential,
+                boot_id=wish.boot_id,
+                is_approved=self.approves,
+            )
+            self.nodes[wish.name] = node
+        node.boot_id, node.has_left = wish.boot_id, False
+        answer = RegisterOut(
+            id=node.id,
+            name=node.name,
+            node_type=wish.node_type,
+            status="",
+            approved=node.is_approved,
+            created_at=EPOCH,
+            max_replicas_per_model=1,
+            heartbeat_interval_s=INTERVAL_S,
+        )
+        if node.is_approved:
+            answer.nats_url, answer.nats_jwt = BUS_URL, self._mint()
+            answer.nats_jwt_expires_in_s = self.credential_life_s
+            answer.api_token = f"ck_key-{len(self.wishes)}" if wish.node_type == "agent" else None
+        self._answer()
+        return answer
+
+    async def heartbeat(self, node_id: str, beat: HeartbeatIn) -> HeartbeatOut:
+        await self._called("heartbeat")
+        node = self._known(node_id)
+        if beat.boot_id != node.boot_id:
+            raise BootSuperseded
+        node.beats.append(beat)
+        self._answer()
+        return HeartbeatOut(approved=node.is_approved, draining=node.is_draining, heartbeat_interval_s=INTERVAL_S)
+
+    async def refresh_credentials(self, node_id: str, bus_public_key: str) -> CredentialsOut:
+        await self._called("credentials")
+        node = self._known(node_id)
+        if not node.is_approved:
+            raise Conflict("A pending node gets no bus credential.", code="node_pending")
+        self._answer()
+        return CredentialsOut(nats_url=BUS_URL, nats_jwt=self._mint(), nats_jwt_expires_in_s=self.credential_life_s)
+
+    async def drain(self, node_id: str, boot_id: str) -> None:
+        await self._called("drain")
+        self._known(node_id).is_draining = True
+
+    async def resume(self, node_id: str, boot_id: str) -> None:
+        await self._called("resume")
+        self._known(node_id).is_draining = False
+
+    async def deregister(self, node_id: str, boot_id: str) -> None:
+        await self._called("deregister")
+        self._known(node_id).has_left = True
+
+    def _known(self, node_id: str) -> PretendNode:
+        for node in self.nodes.values():
+            if node.id == node_id:
+                return node
+        raise NotFound("This node is not registered here.", code="node_not_found")
+
+    def _mint(self) -> str:
+        self.minted += 1
+        return f"token-{self.minted}"
+
+    async def _called(self, name: str) -> None:
+        self.calls.append((self.clock.monotonic(), name))
+        await self.clock.sleep(0)
+        if self.is_away:
+            raise Unavailable("The frontend does not answer.", code="unreachable")
+        if self.refusals.get(name):
+            raise self.refusals[name].pop(0)
+
+    def _answer(self) -> None:
+        if self.answers_to_lose > 0:
+            self.answers_to_lose -= 1
+            raise Unavailable("The connection broke before the answer.", code="unreachable")

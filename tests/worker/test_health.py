@@ -1,0 +1,43 @@
+"""The worker's own port."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+
+from corral.domain.errors import InvalidRequest
+from corral.worker.health import HealthServer, listen
+
+
+async def _get(session: aiohttp.ClientSession, port: int, path: str) -> tuple[int, dict[str, str]]:
+    async with session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.json()
+
+
+@pytest.mark.behaviour("OPS-86")
+async def test_health_is_always_good_and_readiness_follows_the_reason():
+    reason: str | None = "not on the bus"
+    server = HealthServer(listen("127.0.0.1", 0), lambda: reason)
+    port = server.port
+    await server.start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            assert (await _get(session, port, "/healthz"))[0] == 200
+            assert await _get(session, port, "/readyz") == (503, {"status": "not ready", "reason": "not on the bus"})
+            reason = None
+            assert await _get(session, port, "/readyz") == (200, {"status": "ready"})
+    finally:
+        await server.stop()
+
+
+def test_a_port_that_is_taken_is_told_with_the_setting():
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidRequest, match=f"Port {port} of 127.0.0.1 is in use") as caught:
+            listen("127.0.0.1", port)
+    assert "--http-port" in str(caught.value.hint)
+
+
+def test_an_address_that_is_not_this_machines_is_told_with_the_setting():
+    with pytest.raises(InvalidRequest, match="Cannot listen"):
+        listen("192.0.2.1", 0)

@@ -10,6 +10,8 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
+CANCEL_AGAIN_S = 1.0
+
 
 class Tasks:
     """A set of tasks that belongs to one service. `close` cancels and awaits every one of them."""
@@ -39,11 +41,11 @@ class Tasks:
 
     async def close(self) -> None:
         self._closed = True
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        # Asked again and again: `asyncio.wait_for` of Python 3.11 can lose a cancellation.
+        while self._running:
+            for task in tuple(self._running):
+                task.cancel()
+            await asyncio.wait(set(self._running), timeout=CANCEL_AGAIN_S)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)

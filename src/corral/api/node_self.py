@@ -18,6 +18,7 @@ from corral.policy.status import status_of
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.wire.nodes import (
+    BootIn,
     CredentialsIn,
     CredentialsOut,
     HardwareReport,
@@ -30,6 +31,8 @@ from corral.wire.nodes import (
 )
 
 router = APIRouter(prefix="/api/node", tags=["node self-service"])
+# An older process must not speak for the newer one; a caller that does not say which it is, is believed.
+SpeakerIn = Annotated[BootIn | None, Body()]
 _HARDWARE = set(HardwareReport.model_fields)
 # Heartbeats carry numbers and the vendor; the rest of the hardware changes only with a restart.
 _BEAT = _HARDWARE - {"gpus"}
@@ -122,25 +125,25 @@ async def refresh_credentials(request: Request, parts: PartsIn, node_id: str, bo
 
 
 @router.post("/{node_id}/drain")
-async def drain_self(request: Request, parts: PartsIn, node_id: str) -> MessageOut:
+async def drain_self(request: Request, parts: PartsIn, node_id: str, body: SpeakerIn = None) -> MessageOut:
     """The worker asks for no new work, for instance while it shuts down."""
     node = await _caller(request, parts, node_id)
-    await lifecycle.self_drain(parts.database, node.id)
+    await lifecycle.self_drain(parts.database, node.id, body.boot_id if body else None)
     return MessageOut(message="no new work")
 
 
 @router.post("/{node_id}/resume")
-async def resume_self(request: Request, parts: PartsIn, node_id: str) -> MessageOut:
+async def resume_self(request: Request, parts: PartsIn, node_id: str, body: SpeakerIn = None) -> MessageOut:
     """Takes back the worker's own drain; an admin's drain and approval are not touched."""
     node = await _caller(request, parts, node_id)
-    await lifecycle.self_resume(parts.database, node.id)
+    await lifecycle.self_resume(parts.database, node.id, body.boot_id if body else None)
     return MessageOut(message="ready for work")
 
 
-async def _leave(request: Request, parts: PartsIn, node_id: str) -> MessageOut:
+async def _leave(request: Request, parts: PartsIn, node_id: str, body: SpeakerIn = None) -> MessageOut:
     """The worker stops. The node stays registered, approved or pending as it was."""
     node = await _caller(request, parts, node_id)
-    await lifecycle.leave(parts.database, node.id)
+    await lifecycle.leave(parts.database, node.id, body.boot_id if body else None)
     return MessageOut(message="offline")
 
 

@@ -6,13 +6,13 @@ none of its calls touches `approved_at` or `drained_at`.
 
 from __future__ import annotations
 
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import BootSuperseded, InvalidRequest
 from corral.domain.node import Liveness, Node, NodeId
 from corral.store import access as access_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
-from corral.store.database import Database
+from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
 
@@ -63,29 +63,40 @@ async def remove(database: Database, reference: str, actor: str) -> Node:
         return node
 
 
-async def self_drain(database: Database, node_id: NodeId) -> None:
+async def self_drain(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
     async with database.transaction() as tx:
-        node = await node_store.lock_node(tx, node_id)
+        node = await _lock_speaker(tx, node_id, boot_id)
         if node.self_drained_at is None:
             await node_store.update_node(tx, node.id, {"self_drained_at": NOW})
             await outbox.append(tx, "node.self_drained", node.id, {"name": node.name})
 
 
-async def self_resume(database: Database, node_id: NodeId) -> None:
+async def self_resume(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
     """The worker's own wish only: an admin's drain stays."""
     async with database.transaction() as tx:
-        node = await node_store.lock_node(tx, node_id)
+        node = await _lock_speaker(tx, node_id, boot_id)
         if node.self_drained_at is not None:
             await node_store.update_node(tx, node.id, {"self_drained_at": None})
             await outbox.append(tx, "node.self_resumed", node.id, {"name": node.name})
 
 
-async def leave(database: Database, node_id: NodeId) -> None:
+async def leave(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
     """The worker says goodbye. It stays registered and approved; a late heartbeat does not bring it back."""
     async with database.transaction() as tx:
-        node = await node_store.lock_node(tx, node_id)
+        node = await _lock_speaker(tx, node_id, boot_id)
         if node.liveness is not Liveness.LEFT:
             await node_store.set_liveness(tx, node.id, Liveness.LEFT)
+            # Its wish for no new work ends with it; what is left to say is that it has gone.
+            await node_store.update_node(tx, node.id, {"self_drained_at": None})
             await node_store.set_bus(tx, node.id, is_on_bus=None)
             await replica_store.remove_replicas(tx, node.id, "its worker has stopped")
             await outbox.append(tx, "node.left", node.id, {"name": node.name})
+
+
+async def _lock_speaker(tx: Transaction, node_id: NodeId, boot_id: str | None) -> Node:
+    """The node, if the process that speaks for it is its present one. Asked here, under the lock: what a frontend
+    remembers may be older than the registration of the newer process."""
+    node = await node_store.lock_node(tx, node_id)
+    if boot_id is not None and boot_id != node.boot_id:
+        raise BootSuperseded(f"A newer worker process of node {node.name} has registered; this one is no longer heard.")
+    return node

@@ -93,6 +93,12 @@ class HeartbeatIn(HardwareReport):
     bus_ok: bool | None = Field(default=None, description="Whether the worker is on the bus.")
 
 
+class BootIn(Lenient):
+    """What a worker says with a wish about itself: which of its lives is speaking."""
+
+    boot_id: Annotated[str, StringConstraints(max_length=64)] | None = None
+
+
 class HeartbeatOut(Lenient):
     message: str = "ok"
     approved: bool

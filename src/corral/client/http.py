@@ -7,6 +7,7 @@ caller waited long enough.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -155,5 +156,10 @@ def _may_repeat(call: Call, error: aiohttp.ClientConnectionError) -> bool:
 
 
 def _reason(error: Exception) -> str:
+    """The system's own words: "Connection refused" says more than the call that failed."""
     cause = getattr(error, "os_error", None) or error
+    number = getattr(cause, "errno", None)
+    # Name resolution has numbers of its own, all negative.
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number)
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

@@ -35,7 +35,7 @@ def in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess
 
 
 def _environment() -> dict[str, str]:
-    return dict(os.environ)  # noqa: TID251 - a child process needs the path and the home of this one
+    return dict(os.environ)
 
 
 @pytest.mark.behaviour("CLI-3")

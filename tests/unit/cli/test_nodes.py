@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
+import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
 from corral.cli.nodes import parse_label_changes
 from corral.domain.errors import InvalidRequest
 from tests.unit.cli.conftest import bodies
-from tests.unit.client.standin import GIB, a_node, an_event, json_answer, refusal
+from tests.unit.client.standin import GIB, KEY, a_node, an_event, json_answer, refusal
 
 APPROVED = {"id": "1", "name": "gpu-a", "node_type": "backend", "status": "healthy", "message": "Node gpu-a is in."}
 
@@ -199,13 +204,36 @@ def test_watch_prints_a_line_per_event_in_a_pipe(corral, frontend):
     assert line == "2026-01-02 12:00:00 UTC  node.approved  gpu-\N{REPLACEMENT CHARACTER}[1ma  by=admin"
 
 
-def test_watch_on_a_terminal_shows_the_table_anew_after_each_event(corral, frontend, monkeypatch, capsys):
-    frontend.on("GET /api/nodes", json_answer([a_node(status="pending")]), json_answer([a_node(status="healthy")]))
+def test_watch_on_a_terminal_shows_the_table_anew_after_each_event(frontend, tmp_path):
+    gone = json_answer([a_node(status="healthy"), a_node("b", status="offline")])
+    frontend.on("GET /api/nodes", json_answer([a_node(status="pending")]), gone)
     frontend.streams = [an_event(1)]
-    monkeypatch.setattr(type(sys.stdout), "isatty", lambda stream: True, raising=False)
-    out = corral("nodes", "watch").out
-    assert out.index("pending") < out.index("healthy")
-    assert "Ctrl-C ends it." in out
+    frontend.holds_last_stream = True
+    ours, theirs = pty.openpty()
+    environment = {
+        "HOME": str(tmp_path),
+        "CORRAL_URL": frontend.url,
+        "CORRAL_KEY": KEY,
+        "NO_COLOR": "1",
+        "COLUMNS": "150",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "corral", "nodes", "watch"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = ""
+        while "offline" not in shown:
+            shown += os.read(ours, 4096).decode(errors="replace")
+        process.send_signal(signal.SIGINT)
+        # Whatever is still on its way: a terminal that nobody reads would keep the program from ending.
+        with suppress(OSError):
+            while os.read(ours, 4096):
+                pass
+    os.close(ours)
+    assert process.returncode == 130
+    assert shown.index("pending") < shown.index("healthy")
+    assert "Ctrl-C ends it." in shown
+    assert "\x1b[32m" not in shown
 
 
 def test_an_unknown_node_is_said_with_the_frontends_words(corral, frontend):

@@ -111,6 +111,7 @@ class StandIn:
     streams: list[bytes] = field(default_factory=list)
     # With this, the last stream stays open until the server ends.
     holds_last_stream: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
 
     def on(self, route: str, *answers: Answer) -> None:
@@ -143,7 +144,7 @@ class StandIn:
         await response.prepare(request)
         await response.write(self.streams.pop(0))
         if self.holds_last_stream and not self.streams:
-            await asyncio.Event().wait()
+            await self.over.wait()
         return response
 
 
@@ -165,6 +166,7 @@ def served_in_a_thread(standin: StandIn) -> Iterator[StandIn]:
         asyncio.run_coroutine_threadsafe(start(), loop).result(30)
         yield standin
     finally:
+        loop.call_soon_threadsafe(standin.over.set)
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -51,6 +51,10 @@ class FixedReadings:
         return REPORT
 
 
+async def addresses_of_a_test() -> Advertised:
+    return Advertised(address="10.0.0.5:9000", http_address="10.0.0.5:9000")
+
+
 class Scene:
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
@@ -80,8 +84,9 @@ class Scene:
             control=self.frontend,
             open_bus=self._open_bus,
             readings=FixedReadings(),
-            addresses=self._addresses,
+            addresses=addresses_of_a_test,
             save_identity=self._save,
+            new_bus_key=lambda: (f"SU-{len(self.saved)}", f"U-{len(self.saved)}"),
             clock=self.clock,
             rng=chance(self.loop.seed, f"worker {self._boots}"),
         )
@@ -120,9 +125,6 @@ class Scene:
         bus = RecordedBus(self, grant, newest)
         self.opened.append(bus)
         return bus
-
-    async def _addresses(self) -> Advertised:
-        return Advertised(address="10.0.0.5:9000", http_address="10.0.0.5:9000")
 
     async def _save(self, identity: Identity) -> None:
         self.saved.append(identity)

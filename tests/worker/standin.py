@@ -44,6 +44,7 @@ class PretendFrontend:
     tokens: set[str] = field(default_factory=lambda: {TOKEN})
     approves: bool = False
     credential_life_s: float = 3600.0
+    bus_url: str = BUS_URL
     # Nobody answers.
     is_away: bool = False
     # So many answers are lost after the call has done its work.
@@ -96,7 +97,7 @@ class PretendFrontend:
             heartbeat_interval_s=INTERVAL_S,
         )
         if node.is_approved:
-            answer.nats_url, answer.nats_jwt = BUS_URL, self._mint()
+            answer.nats_url, answer.nats_jwt = self.bus_url, self._mint()
             answer.nats_jwt_expires_in_s = self.credential_life_s
             answer.api_token = f"ck_key-{len(self.wishes)}" if wish.node_type == "agent" else None
         self._answer()
@@ -117,7 +118,9 @@ class PretendFrontend:
         if not node.is_approved:
             raise Conflict("A pending node gets no bus credential.", code="node_pending")
         self._answer()
-        return CredentialsOut(nats_url=BUS_URL, nats_jwt=self._mint(), nats_jwt_expires_in_s=self.credential_life_s)
+        return CredentialsOut(
+            nats_url=self.bus_url, nats_jwt=self._mint(), nats_jwt_expires_in_s=self.credential_life_s
+        )
 
     async def drain(self, node_id: str, boot_id: str) -> None:
         await self._called("drain")

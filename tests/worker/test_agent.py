@@ -95,7 +95,7 @@ def test_a_pending_worker_is_off_the_bus_and_joins_within_one_heartbeat_of_appro
         node = scene.frontend.only_node()
         assert not scene.opened
         assert scene.frontend.minted == 0
-        assert all(beat.bus_ok is None for beat in node.beats)
+        assert all(beat.bus_ok is False for beat in node.beats)
         assert len(node.beats) > 300
         waiting = [line for line in lines if line["event"] == "waiting for approval: corral nodes approve gpu-a"]
         assert len(waiting) == 1
@@ -123,6 +123,8 @@ def test_a_removed_node_registers_again_and_leaves_the_bus(seed: int):
         await scene.until(lambda: agent.node_id == second.id, 1)
         assert not agent.link.is_connected
         assert scene.saved[-1].node_id == second.id
+        # The removed node's key stays refused on the bus for a while.
+        assert scene.saved[-1].bus_public_key != scene.saved[0].bus_public_key
 
     play(story, seed)
 

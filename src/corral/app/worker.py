@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -19,6 +20,7 @@ from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings
+from corral.ports.runtime import Clock
 from corral.runtime.services import Services
 from corral.worker.address import Advertised, advertise
 from corral.worker.agent import Agent, Profile, Surroundings
@@ -26,14 +28,14 @@ from corral.worker.hardware import RealMachine
 from corral.worker.health import HealthServer, listen
 from corral.worker.home import hold_home
 from corral.worker.http_control import HttpControl, frontend_urls
-from corral.worker.identity import BusKeys, Identity, IdentityFile
+from corral.worker.identity import BusKeys, IdentityFile
 from corral.worker.link import Grant, OpenBus, WorkerBus
 from corral.worker.readings import MachineReadings
 
 log = structlog.get_logger(__name__)
 
 BUS_KEYS = BusKeys(
-    new_seed=lambda: new_user_key()[0],
+    new=new_user_key,
     public_of=lambda seed: key_from_seed(seed, KeyKind.USER).public,
 )
 
@@ -54,7 +56,26 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A worker that is put together and not started; the caller holds its folder."""
+
+    services: Services
+    agent: Agent
+    health: HealthServer
+
+
 async def _work(settings: WorkerSettings) -> None:
+    worker = compose_worker(settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, worker.services.end)
+    log.info("worker starts", node=settings.name, version=__version__, join=settings.join, port=worker.health.port)
+    await worker.services.run()
+    log.info("worker stopped", node=settings.name)
+
+
+def compose_worker(settings: WorkerSettings) -> Worker:
     clock, ids = SystemClock(), SystemIds()
     urls = frontend_urls(settings.join)
     file = IdentityFile(settings.worker_home, BUS_KEYS)
@@ -62,7 +83,7 @@ async def _work(settings: WorkerSettings) -> None:
     services = Services()
     control = HttpControl(urls, identity.credential, clock=clock, ids=ids)
     rng = random.Random()  # noqa: S311 - jitter, not secrets
-    open_bus = bus_opener(settings, identity, clock, rng, on_crash=services.end)
+    open_bus = bus_opener(settings, clock, rng, on_crash=services.end)
     listener = listen(settings.http_host, settings.http_port)
     port = listener.getsockname()[1]
     around = Surroundings(
@@ -73,17 +94,14 @@ async def _work(settings: WorkerSettings) -> None:
         ),
         addresses=lambda: asyncio.to_thread(_advertised, settings, port, urls),
         save_identity=lambda changed: asyncio.to_thread(file.save, changed),
+        new_bus_key=BUS_KEYS.new,
         clock=clock,
         rng=rng,
     )
     agent = Agent(_profile(settings, ids.new_id()), identity, around, on_end=services.end)
-    services.add(_Closing(control), HealthServer(listener, agent.not_ready), agent)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, services.end)
-    log.info("worker starts", node=settings.name, version=__version__, frontends=urls, port=port)
-    await services.run()
-    log.info("worker stopped", node=settings.name)
+    health = HealthServer(listener, agent.not_ready)
+    services.add(_Closing(control), health, agent)
+    return Worker(services=services, agent=agent, health=health)
 
 
 def _profile(settings: WorkerSettings, boot_id: str) -> Profile:
@@ -105,12 +123,7 @@ def _advertised(settings: WorkerSettings, port: int, urls: tuple[str, ...]) -> A
 
 
 def bus_opener(
-    settings: WorkerSettings,
-    identity: Identity,
-    clock: SystemClock,
-    rng: random.Random,
-    *,
-    on_crash: Callable[[BaseException], None],
+    settings: WorkerSettings, clock: Clock, rng: random.Random, *, on_crash: Callable[[BaseException], None]
 ) -> OpenBus:
     """How a bus is made of what a frontend grants; a wrong certificate is told now, not at the first grant."""
     tls = client_tls(tls_ca=settings.nats_tls_ca, tls_cert=settings.nats_tls_cert, tls_key=settings.nats_tls_key)
@@ -120,7 +133,7 @@ def bus_opener(
         endpoint = Endpoint(urls=urls, client_name=f"corral worker {settings.name}", tls=tls)
         return NatsBus(
             endpoint,
-            lambda: credential(newest().token, identity.bus_seed, subject_id=grant.node_id),
+            lambda: credential(newest().token, newest().seed, subject_id=grant.node_id),
             clock=clock,
             rng=rng,
             on_crash=on_crash,

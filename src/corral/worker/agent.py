@@ -78,6 +78,7 @@ class Surroundings:
     # Asked at each registration: a machine that was carried elsewhere has another address.
     addresses: Callable[[], Awaitable[Advertised]]
     save_identity: Callable[[Identity], Awaitable[None]]
+    new_bus_key: Callable[[], tuple[str, str]]
     clock: Clock
     rng: Random
 
@@ -116,7 +117,7 @@ class Agent:
             around.control,
             self.link,
             place=lambda: self._place,
-            bus_public_key=identity.bus_public_key,
+            identity=lambda: self._identity,
             clock=around.clock,
             rng=around.rng,
         )
@@ -235,29 +236,40 @@ class Agent:
         self._place = place
         self.api_token = answer.api_token or self.api_token
         self._pace(answer.heartbeat_interval_s)
+        sent_key = self._identity.bus_public_key
         await self._remember(answer.id)
         if not place.is_approved:
             await self.link.leave()
             log.info(self._waiting, id=answer.id)
             return
-        if answer.nats_url and answer.nats_jwt and answer.nats_jwt_expires_in_s:
-            grant = Grant(
-                node_id=answer.id,
-                url=answer.nats_url,
-                token=answer.nats_jwt,
-                expires_in_s=answer.nats_jwt_expires_in_s,
-            )
-            joined = await attempt(lambda: self.link.use(grant))
-            if isinstance(joined, Failed):
-                self._joining.tell(joined.error)
-            else:
-                self._joining.over()
+        if self._identity.bus_public_key == sent_key:
+            await self._join_bus(answer)
+        # Otherwise, or when that failed, a credential is asked for by itself.
         self.renewal.loop.wake()
+
+    async def _join_bus(self, answer: RegisterOut) -> None:
+        if answer.nats_url is None or answer.nats_jwt is None or answer.nats_jwt_expires_in_s is None:
+            return
+        grant = Grant(
+            node_id=answer.id,
+            url=answer.nats_url,
+            token=answer.nats_jwt,
+            seed=self._identity.bus_seed,
+            expires_in_s=answer.nats_jwt_expires_in_s,
+        )
+        joined = await attempt(lambda: self.link.use(grant))
+        if isinstance(joined, Failed):
+            self._joining.tell(joined.error)
+        else:
+            self._joining.over()
 
     async def _remember(self, node_id: str) -> None:
         identity = self._identity.accepted(node_id, self._profile.name, self._profile.frontend)
         if identity == self._identity:
             return
+        if self._identity.node_id not in (None, node_id):
+            # The old node was removed, and its key refused on the bus with it: the new node needs another.
+            identity = identity.with_bus_key(*self._around.new_bus_key())
         self._identity = identity
         outcome = await attempt(lambda: self._around.save_identity(identity))
         if isinstance(outcome, Failed):
@@ -281,8 +293,8 @@ class Agent:
         self._report = await self._around.readings.read()
         # A frontend takes the list of GPUs from registrations only.
         figures = {key: value for key, value in self._report.items() if key != "gpus"}
-        is_on_bus = self.link.is_connected if place.is_approved else None
-        beat = HeartbeatIn.model_validate(figures | {"boot_id": self._profile.boot_id, "bus_ok": is_on_bus})
+        own = {"boot_id": self._profile.boot_id, "bus_ok": self.link.is_connected}
+        beat = HeartbeatIn.model_validate(figures | own)
         return await self._around.control.heartbeat(place.node_id, beat)
 
     async def _unheard(self, error: Exception) -> None:

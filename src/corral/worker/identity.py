@@ -39,7 +39,8 @@ class IdentityDamaged(CorralError):
 class BusKeys:
     """How keys for the bus are made and read; the worker does not know their format."""
 
-    new_seed: Callable[[], str]
+    new: Callable[[], tuple[str, str]]
+    """A seed and its public key."""
     public_of: Callable[[str], str]
 
 
@@ -59,6 +60,9 @@ class Identity:
 
     def accepted(self, node_id: str, name: str, frontend: str) -> Identity:
         return replace(self, node_id=node_id, name=name, frontend=frontend)
+
+    def with_bus_key(self, seed: str, public_key: str) -> Identity:
+        return replace(self, bus_seed=seed, bus_public_key=public_key)
 
 
 class IdentityFile:
@@ -98,12 +102,8 @@ class IdentityFile:
             ) from error
 
     def _create(self, ids: Ids) -> Identity:
-        seed = self._keys.new_seed()
-        made = Identity(
-            credential=f"{NODE_CREDENTIAL_PREFIX}{ids.secret()}",
-            bus_seed=seed,
-            bus_public_key=self._keys.public_of(seed),
-        )
+        seed, public = self._keys.new()
+        made = Identity(credential=f"{NODE_CREDENTIAL_PREFIX}{ids.secret()}", bus_seed=seed, bus_public_key=public)
         self.save(made)
         return made
 

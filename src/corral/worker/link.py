@@ -36,11 +36,12 @@ class WorkerBus(Bus, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a frontend gave: where the bus is, and a token for it."""
+    """What a frontend gave: where the bus is, and a token for the holder of the seed."""
 
     node_id: str
     url: str
     token: str = field(repr=False)
+    seed: str = field(repr=False)
     expires_in_s: float
 
 

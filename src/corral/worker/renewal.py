@@ -13,6 +13,7 @@ from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.worker.control import ControlPlane
+from corral.worker.identity import Identity
 from corral.worker.link import RETRY_S, BusLink, Grant
 from corral.worker.membership import HEARTBEAT_RETRY_S, Place
 from corral.worker.trouble import Trouble
@@ -30,14 +31,14 @@ class Renewal:
         link: BusLink,
         *,
         place: Callable[[], Place | None],
-        bus_public_key: str,
+        identity: Callable[[], Identity],
         clock: Clock,
         rng: Random,
     ) -> None:
         self._control = control
         self._link = link
         self._place = place
-        self._bus_public_key = bus_public_key
+        self._identity = identity
         self._trouble = Trouble("getting a bus credential")
         self.loop = Loop(LoopPlan(name="bus credential", interval_s=RETRY_S), self.tick, clock, rng)
 
@@ -59,15 +60,17 @@ class Renewal:
         self._rest(self._link.next_look_s())
 
     async def _renew(self, place: Place) -> None:
-        fresh = await self._control.refresh_credentials(place.node_id, self._bus_public_key)
-        if self._place() != place:
-            # The node was registered anew meanwhile; that answer brought a credential of its own.
+        identity = self._identity()
+        fresh = await self._control.refresh_credentials(place.node_id, identity.bus_public_key)
+        if self._place() != place or self._identity().bus_seed != identity.bus_seed:
+            # The node was registered anew meanwhile, and this token is not for it.
             return
         await self._link.use(
             Grant(
                 node_id=place.node_id,
                 url=fresh.nats_url,
                 token=fresh.nats_jwt,
+                seed=identity.bus_seed,
                 expires_in_s=fresh.nats_jwt_expires_in_s,
             )
         )

@@ -292,6 +292,8 @@ def test_worker_defaults_follow_its_home_and_kind(tmp_path):
     settings = load(WorkerSettings, environ=environ).settings
     assert settings.models_dir == tmp_path / "models"
     assert settings.join == "http://f"
+    several = load(WorkerSettings, environ={"CORRAL_JOIN": "http://f:1/, https://g"}).settings
+    assert several.join == "http://f:1,https://g"
     assert settings.name.startswith("agent-")
 
 
@@ -305,6 +307,8 @@ def test_worker_defaults_follow_its_home_and_kind(tmp_path):
         ("CORRAL_VRAM_BUDGET", "120%"),
         ("CORRAL_JOIN", "frontend:8080"),
         ("CORRAL_JOIN", "ftp://f"),
+        ("CORRAL_JOIN", "http://f,b"),
+        ("CORRAL_JOIN", "http://f,"),
         ("CORRAL_ADDRESS", "http://me:1"),
         ("CORRAL_ADDRESS", "me:99999"),
         ("CORRAL_HTTP_PORT", "65536"),

@@ -237,6 +237,14 @@ def test_node_names_are_completed_when_the_cluster_answers_and_nothing_else_happ
     assert capsys.readouterr() == ("", "")
 
 
+def test_the_shell_gets_node_names_from_the_program_itself(frontend, tmp_path):
+    frontend.on("GET /api/nodes", json_answer([a_node("gpu-a"), a_node("gpu-b"), a_node("cpu")]))
+    asked = {"_CORRAL_COMPLETE": "complete_bash", "COMP_WORDS": "corral nodes show gpu", "COMP_CWORD": "3"}
+    outcome = in_a_process("-m", "corral", HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY, **asked)
+    assert outcome.stdout.split() == ["gpu-a", "gpu-b"]
+    assert outcome.stderr == ""
+
+
 def test_node_names_without_a_cluster_are_none():
     assert node_names("") == []
 

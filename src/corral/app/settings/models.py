@@ -24,6 +24,7 @@ from corral.app.settings.values import (
     Directory,
     Duration,
     FrontendUrl,
+    FrontendUrls,
     Labels,
     NatsUrl,
     OperatorSeed,
@@ -220,7 +221,7 @@ class WorkerSettings(_BusTls, _Logging):
 
     process: ClassVar[str] = "worker"
 
-    join: FrontendUrl = Field(description="Address of a frontend: http://host:8080.")
+    join: FrontendUrls = Field(description="Address of a frontend: http://host:8080. Several are parted by commas.")
     token: SecretStr | None = Field(
         default=None, description="Join token; needed the first time only, the node keeps a credential of its own."
     )

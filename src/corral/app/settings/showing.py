@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from corral.app.redaction import MASK, redact_text
-from corral.app.settings.loading import Loaded, Origin
+from corral.app.settings.loading import Loaded, Origin, S
 from corral.app.settings.models import ProcessSettings
 from corral.app.settings.names import SettingDoc, document
 from corral.app.settings.values import duration_text
@@ -24,7 +24,7 @@ class ShownSetting:
     origin: str
 
 
-def redacted(loaded: Loaded[ProcessSettings]) -> list[ShownSetting]:
+def redacted(loaded: Loaded[S]) -> list[ShownSetting]:
     """Every setting of the process with its value (masked when secret) and where it came from."""
     docs = document(type(loaded.settings))
     return [_shown(loaded.settings, doc, loaded.origins[doc.field]) for doc in docs]

@@ -114,9 +114,14 @@ def without_userinfo(url: str) -> str:
 
 def check_http_url(value: str) -> str:
     parsed = urlsplit(value.strip())
-    if parsed.scheme not in {"http", "https"} or not parsed.hostname:
+    if parsed.scheme not in {"http", "https"} or not parsed.hostname or "," in value:
         raise ValueError(f"is not an address of a frontend ({redact_text(value)!r}): write http://host:8080")
     return value.strip().rstrip("/")
+
+
+def check_http_urls(value: str) -> str:
+    """One address or several; a worker asks the next one when the first does not answer."""
+    return ",".join(check_http_url(part) for part in value.split(","))
 
 
 def check_advertised_address(value: str) -> str:
@@ -160,6 +165,7 @@ Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]
 NatsUrl = Annotated[str, AfterValidator(check_nats_url)]
 FrontendUrl = Annotated[str, AfterValidator(check_http_url)]
+FrontendUrls = Annotated[str, AfterValidator(check_http_urls)]
 AdvertisedAddress = Annotated[str, AfterValidator(check_advertised_address)]
 VramBudget = Annotated[str, AfterValidator(check_vram_budget)]
 ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]

@@ -19,6 +19,7 @@ import psutil
 from corral.embedded.home import Home
 from corral.embedded.leftovers import find_leftovers
 from corral.embedded.postgres import find_bin_folder
+from corral.embedded.processes import MARKER_HOME
 from corral.embedded.state import ChildState, Phase, Snapshot, read_snapshot
 
 T = TypeVar("T")
@@ -181,9 +182,13 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(timeout=10)
-        for one in find_leftovers(self.home):
-            with contextlib.suppress(psutil.Error):
-                one.process.kill()
+        # Not with the product's own search: a broken one must not leave processes behind.
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(MARKER_HOME) == str(self.root) or process.cwd() == str(
+                    self.home.postgres_data
+                ):
+                    process.kill()
 
 
 @contextlib.contextmanager

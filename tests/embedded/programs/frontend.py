@@ -1,7 +1,5 @@
 """Stands in for `corral serve`: ready once PostgreSQL accepts connections, and knows the nodes that said hello."""
 
-# ruff: noqa: TID251 - a program of its own, without a clock or settings to be given
-
 import json
 import os
 import signal

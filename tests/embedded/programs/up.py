@@ -1,7 +1,5 @@
 """Runs `corral up`, `status` and `down` with stand-ins for the frontend and the worker, as a person would run them."""
 
-# ruff: noqa: TID251 - a program of its own, without settings to be given
-
 import os
 import sys
 from pathlib import Path

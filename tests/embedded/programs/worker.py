@@ -1,7 +1,5 @@
 """Stands in for `corral worker`: says hello to the frontend until it is heard, then says that it is ready."""
 
-# ruff: noqa: TID251 - a program of its own, without a clock or settings to be given
-
 import os
 import signal
 import sys

@@ -1,0 +1,120 @@
+"""A secret is told once, to whom it was made for, and stands nowhere else."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from corral.app.logs import configure_logging
+from corral.app.settings.models import LogFormat, LogLevel
+from corral.store.schema import metadata
+from tests.api.operations import operations
+from tests.api.test_authentication import make_key
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.nodes import PretendNode, join_token
+
+READING = [operation for operation in operations() if operation.method == "GET" and operation.template != "/api/events"]
+
+
+async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
+    """One of each, every one used once."""
+    token = await join_token(frontend, approves=True, max_uses=5)
+    worker, agent = PretendNode(frontend, "worker"), PretendNode(frontend, "agent")
+    assert (await worker.register(token))[0] == 201
+    status, answer = await agent.register(token, node_type="agent", address="")
+    assert status == 201, answer
+    made = await make_key(frontend, name="person")
+    _, rotated = await frontend.call("POST", f"/api/keys/{made['id']}/rotate", Idempotency_Key="idem-secret-7")
+    await worker.heartbeat()
+    await worker.admin("POST", "/drain")
+    return {
+        "join token": token,
+        "worker credential": worker.credential,
+        "agent credential": agent.credential,
+        "agent key": answer["api_token"],
+        "old key": made["key"],
+        "new key": rotated["key"],
+        "admin key": ADMIN_KEY,
+        "idempotency key": "idem-secret-7",
+        "id": worker.id,
+    }
+
+
+def _assert_none_in(secrets: dict[str, str], haystack: str, where: str) -> None:
+    for what, secret in secrets.items():
+        if what != "id":
+            assert secret not in haystack, f"{what} in {where}"
+            assert secret[10:26] not in haystack, f"part of {what} in {where}"
+
+
+@pytest.mark.behaviour("OPS-93")
+async def test_no_answer_to_a_reading_call_holds_a_secret(frontend: RunningFrontend) -> None:
+    secrets = await _all_kinds_of_secret(frontend)
+    for operation in READING:
+        path = operation.path(node=secrets["id"], node_id=secrets["id"])
+        key = secrets["worker credential"] if operation.is_for_nodes else ADMIN_KEY
+        status, answer = await frontend.call("GET", path, key=key)
+        assert status == 200 or operation.template == "/readyz", f"{operation}: {answer}"
+        _assert_none_in(secrets, json.dumps(answer), str(operation))
+
+
+@pytest.mark.behaviour("OPS-93")
+async def test_no_table_holds_a_secret(frontend: RunningFrontend) -> None:
+    """Outbox and audit included: whoever reads the database, or the events, gets in with nothing found there."""
+    secrets = await _all_kinds_of_secret(frontend)
+    filled = 0
+    async with frontend.database.transaction() as tx:
+        for table in metadata.sorted_tables:
+            rows = [str(row[0]) for row in await tx.execute(text(f'SELECT row_to_json(t) FROM "{table.name}" t'))]
+            filled += bool(rows)
+            _assert_none_in(secrets, "\n".join(rows), table.name)
+    assert filled >= 8
+
+
+@pytest.mark.behaviour("OPS-93")
+@pytest.mark.parametrize("log_format", list(LogFormat))
+async def test_no_secret_reaches_the_log_even_when_every_line_is_written(
+    database_url: str, log_format: LogFormat, request: pytest.FixtureRequest
+) -> None:
+    written = io.StringIO()
+    restore = _remember_logging()
+    request.addfinalizer(restore)
+    configure_logging(log_format, LogLevel.DEBUG, stream=written)
+    async with running_frontend(database_url) as frontend:
+        secrets = await _all_kinds_of_secret(frontend)
+        await _provoke_errors(frontend, secrets)
+    lines = written.getvalue()
+    assert "loop" in lines
+    _assert_none_in(secrets, lines, "the log")
+
+
+async def _provoke_errors(frontend: RunningFrontend, secrets: dict[str, str]) -> None:
+    """Secrets where they do not belong: in addresses, names, wrong fields, wrong routes."""
+    for secret in (secret for secret in secrets.values() if secret.startswith("c")):
+        await frontend.call("GET", f"/api/nodes/{secret}")
+        await frontend.call("GET", f"/api/nodes?selector={secret}", key=secret)
+        await frontend.call("POST", "/api/node/register", {"name": "x", "credential": secret, "boot_id": 7}, key=secret)
+        await frontend.call("POST", "/api/tokens", {"token": secret})
+        await frontend.call("POST", f"/api/node/{secret}/heartbeat", b"{" + secret.encode(), key=secret)
+
+
+def _remember_logging() -> Any:
+    """What undoes `configure_logging`: other tests of this process have a set-up of their own."""
+    import logging  # noqa: PLC0415 - only here
+
+    import structlog  # noqa: PLC0415 - only here
+
+    root = logging.getLogger()
+    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
+
+    def restore() -> None:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.configure(**before)
+        logging.captureWarnings(capture=False)
+
+    return restore

@@ -116,9 +116,10 @@ async def refresh_credentials(request: Request, parts: PartsIn, node_id: str, bo
         node = await node_store.get_node(tx, entry.id)
         if node.approved_at is None:
             raise Conflict("A pending node gets no bus credential.", hint="Wait for approval.", code="node_pending")
+        # First, so that what is no key is refused before it is written down.
+        credential = parts.credentials.mint(node, body.bus_public_key)
         if node.bus_public_key != body.bus_public_key:
             await node_store.update_node(tx, node.id, {"bus_public_key": body.bus_public_key})
-    credential = parts.credentials.mint(node, body.bus_public_key)
     return CredentialsOut(
         nats_url=_nats_url(request, parts), nats_jwt=credential.token, nats_jwt_expires_in_s=credential.expires_in_s
     )

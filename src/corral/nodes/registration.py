@@ -12,6 +12,7 @@ Identity is the name *and* the credential that the worker made for itself; its h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -30,6 +31,10 @@ from corral.store import outbox
 from corral.store import replicas as replica_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
+
+# Far above what any machine runs; an admin cannot set more either.
+SLOTS_MAX = 1024
+_BUS_KEY = re.compile(r"U[A-Z2-7]{55}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +94,21 @@ def _check(wish: Registration) -> NodeType:
         raise InvalidRequest(f"{wish.type[:40]!r} is not a node type.", hint="backend or agent") from error
     if node_type is NodeType.BACKEND and not wish.address:
         raise InvalidRequest("A backend node needs an address.", hint="corral worker --address host:port")
+    _check_texts(wish)
+    if wish.slots > SLOTS_MAX:
+        raise InvalidRequest(f"{wish.slots} replicas per model are too many.", hint=f"At most {SLOTS_MAX}.")
     check_labels(wish.labels)
     parse_budget(wish.budget or "")
     return node_type
+
+
+def _check_texts(wish: Registration) -> None:
+    """Names are printed in terminals and logs: nothing in them may move the cursor or reverse the line."""
+    for what, words in (("name", wish.name), ("boot_id", wish.boot_id)):
+        if not words.isprintable():
+            raise InvalidRequest(f"The {what} holds characters that cannot be printed.", hint="Choose another --name.")
+    if wish.bus_public_key is not None and not _BUS_KEY.fullmatch(wish.bus_public_key):
+        raise InvalidRequest("bus_public_key is not the public key of a NATS user.", hint="It begins with U.")
 
 
 def _check_same_type(known: Node, node_type: NodeType) -> None:

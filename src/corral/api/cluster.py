@@ -34,7 +34,8 @@ async def readyz(parts: PartsIn) -> JSONResponse:
     """This frontend has read the registry and takes requests."""
     reason = parts.not_ready()
     if reason is not None:
-        return JSONResponse({"status": "starting", "reason": reason}, status_code=503)
+        status = "stopping" if reason == "stopping" else "starting"
+        return JSONResponse({"status": status, "reason": reason}, status_code=503)
     return JSONResponse({"status": "ready", "degraded": _degraded(parts, is_store_up=True)})
 
 

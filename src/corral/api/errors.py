@@ -10,13 +10,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from corral.domain.errors import CorralError, InvalidRequest, Unavailable
+from corral.domain.errors import CorralError, InvalidRequest, TooLarge, Unavailable
 
 log = structlog.get_logger(__name__)
 
 # Seconds after which it makes sense to ask again when a part is away.
 RETRY_AFTER_S = 2
 _PLAIN = {404: "not_found", 405: "method_not_allowed"}
+TOO_LARGE_HINT = "No call of this API needs that much; model files travel another way."
 _NOT_JSON = "The body is not valid JSON."
 _NOT_JSON_HINT = "JSON is UTF-8 text; `python -m json.tool < body.json` shows where it breaks."
 
@@ -75,6 +76,8 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == 400:
         # The framework's word for a body that is no text at all, or nested without end.
         return answer(request, _malformed())
+    if error.status_code == 413:
+        return answer(request, TooLarge(error.detail, hint=TOO_LARGE_HINT))
     code = _PLAIN.get(error.status_code, "http_error")
     message = f"There is nothing at {request.url.path[:200]}." if error.status_code == 404 else f"{error.detail}."
     hint = "GET /openapi.json lists the routes." if error.status_code in _PLAIN else None

@@ -10,23 +10,22 @@ import re
 from collections.abc import Callable
 
 import structlog
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from corral.api.errors import envelope
+from corral.api.errors import TOO_LARGE_HINT, envelope
 from corral.api.metrics import Metrics
 from corral.ports.runtime import Clock, Ids
 
 log = structlog.get_logger(__name__)
 
 BODY_BYTES_MAX = 1024 * 1024
+_TOO_LARGE = f"The body is larger than {BODY_BYTES_MAX // 1024} KiB."
 # A client that sends too much reads the answer only when it is done sending; this much we let it.
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_HINTS = {413: TOO_LARGE_HINT, 503: "Try again in a second, or ask another frontend."}
 _ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
-
-
-class _BodyTooLargeError(Exception):
-    pass
 
 
 class Edge:
@@ -51,20 +50,16 @@ class Edge:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         started = self._clock.monotonic()
         status = 500
-        has_begun = False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status, has_begun
+            nonlocal status
             if message["type"] == "http.response.start":
-                status, has_begun = message["status"], True
+                status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:
             await self._serve(scope, receive, send_with_id)
-        except _BodyTooLargeError:
-            if not has_begun:
-                await _refuse(send_with_id, 413, "body_too_large", _too_large_sentence(), request_id, scope)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.answered(scope["method"], route, status, self._clock.monotonic() - started)
@@ -72,12 +67,13 @@ class Edge:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         reason = None if scope["path"] in _ALWAYS_SERVED else self._not_ready()
         if reason is not None:
-            await _refuse(send, 503, "starting", f"This frontend is starting: {reason}", None, scope)
+            await _refuse(scope, send, 503, *_why_not(reason))
             return
         declared = _content_length(scope)
         if declared is not None and declared > BODY_BYTES_MAX:
             await _drain(receive)
-            raise _BodyTooLargeError
+            await _refuse(scope, send, 413, "body_too_large", _TOO_LARGE)
+            return
         await self._app(scope, _limited(receive), send)
 
 
@@ -91,7 +87,8 @@ def _limited(receive: Receive) -> Receive:
         seen += len(message.get("body", b""))
         if seen > BODY_BYTES_MAX:
             await _drain(receive)
-            raise _BodyTooLargeError
+            # The framework passes on its own kind of error only; any other would become a plain 400.
+            raise HTTPException(413, _TOO_LARGE)
         return message
 
     return receive_counted
@@ -106,8 +103,10 @@ async def _drain(receive: Receive) -> None:
             return
 
 
-def _too_large_sentence() -> str:
-    return f"The body is larger than {BODY_BYTES_MAX // 1024} KiB."
+def _why_not(reason: str) -> tuple[str, str]:
+    if reason == "stopping":
+        return "stopping", "This frontend is stopping."
+    return "starting", f"This frontend is starting: {reason}"
 
 
 def _request_id(scope: Scope) -> str | None:
@@ -120,10 +119,11 @@ def _content_length(scope: Scope) -> int | None:
     return int(given) if given.isdigit() else None
 
 
-async def _refuse(send: Send, status: int, code: str, sentence: str, request_id: str | None, scope: Scope) -> None:
-    body = json.dumps(envelope(scope["path"], code, sentence, request_id=request_id)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+async def _refuse(scope: Scope, send: Send, status: int, code: str, sentence: str) -> None:
+    body = envelope(scope["path"], code, sentence, hint=_HINTS[status], request_id=scope["state"]["request_id"])
+    text = json.dumps(body).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
     if status == 503:
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": text})

@@ -28,7 +28,7 @@ STATEMENT_LIMIT_S = 20.0
 POOL_SIZE = 10
 # SQLSTATE classes and codes of a server that is away, starting, stopping or out of room.
 _AWAY = ("08", "57P01", "57P02", "57P03", "53300")
-# A character that PostgreSQL's text or JSON cannot hold: NUL, or half a surrogate pair.
+# Text that PostgreSQL cannot hold, such as a NUL inside JSON. The edge checks what it knows; this is the net below.
 _UNSTORABLE = ("22021", "22P05")
 _TRY_AGAIN = ("40001", "40P01", "55P03")
 
@@ -132,20 +132,24 @@ def is_storable(text: str) -> bool:
 
 def _translate(error: BaseException) -> BaseException:
     """The driver's many words for one of four things: away, try again, unstorable, or a bug (passed on as it is)."""
-    if isinstance(error, (OSError, TimeoutError, PoolTimeoutError, asyncio.IncompleteReadError)):
-        return _away(error)
     state = _sqlstate(error)
-    if state.startswith(_AWAY):
+    if _is_away(error, state):
         return _away(error)
-    if state in _UNSTORABLE:
-        return InvalidRequest("A text holds a character that cannot be stored, such as NUL.")
     if state in _TRY_AGAIN:
         return Conflict("Another change got in between; try again.", code="try_again")
-    if isinstance(error, (InterfaceError, OperationalError)) and not state:
-        return _away(error)
-    if isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error.orig, OSError)):
-        return _away(error)
+    if state in _UNSTORABLE:
+        return InvalidRequest("A text in the request holds characters that cannot be stored.", code="bad_text")
     return error
+
+
+def _is_away(error: BaseException, state: str) -> bool:
+    if isinstance(error, (OSError, TimeoutError, PoolTimeoutError, asyncio.IncompleteReadError)):
+        return True
+    if state:
+        return state.startswith(_AWAY) or (isinstance(error, DBAPIError) and error.connection_invalidated)
+    return isinstance(error, (InterfaceError, OperationalError)) or (
+        isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(error.orig, OSError))
+    )
 
 
 def _away(error: BaseException) -> StoreUnavailable:

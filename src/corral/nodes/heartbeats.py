@@ -32,8 +32,8 @@ class HeartbeatBuffer:
 
     def record(self, node_id: NodeId, reading: Mapping[str, Any]) -> None:
         """Keep the newest value of each field; a field that is absent leaves the one before."""
-        known = self._waiting.setdefault(node_id, {"node_id": node_id})
-        known.update({key: value for key, value in reading.items() if value is not None})
+        newer = {"node_id": node_id} | {key: value for key, value in reading.items() if value is not None}
+        self._waiting[node_id] = _merged(self._waiting.get(node_id), newer)
 
     async def flush(self) -> int:
         """Write everything that is waiting; how many nodes that were."""
@@ -53,7 +53,8 @@ class HeartbeatBuffer:
 
     def _put_back(self, batch: dict[NodeId, dict[str, Any]]) -> None:
         for node_id, reading in batch.items():
-            self._waiting[node_id] = reading | self._waiting.get(node_id, {})
+            newer = self._waiting.get(node_id)
+            self._waiting[node_id] = reading if newer is None else _merged(reading, newer)
 
     async def _write(self, tx: Transaction, batch: dict[NodeId, dict[str, Any]]) -> None:
         changes = await node_store.apply_heartbeats(tx, batch.values(), self._lease_s)
@@ -61,9 +62,16 @@ class HeartbeatBuffer:
         await outbox.append_many(tx, "node.alive", [(str(key), data) for key, data in back])
         bus = [c for c in changes if c.bus_changed and not c.came_back]
         await outbox.append_many(tx, "node.bus_changed", [(c.node_id, {"name": c.name}) for c in bus])
-        if back:
-            await replica_store.clear_unsatisfiable(tx)
         for change in changes:
             if change.hardware_changed:
                 await refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
                 await outbox.append(tx, "node.hardware_changed", change.node_id, {"name": change.name})
+        if any(change.came_back or change.hardware_changed for change in changes):
+            await replica_store.clear_unsatisfiable(tx)
+
+
+def _merged(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
+    """Field by field, unless they come from two processes: what the older one saw says nothing about the newer."""
+    if older is None or older.get("boot_id") != newer.get("boot_id"):
+        return newer
+    return older | newer

@@ -215,8 +215,8 @@ class HeartbeatChange:
 
 
 # One statement for any number of nodes. Rows are locked in the order of their ids, so that two frontends that
-# flush at once wait for each other instead of dead-locking. Absent fields keep the last value; a pending node's
-# numbers do not move; a node that left stays left; an older process of a node is not heard.
+# flush at once wait for each other instead of dead-locking. Absent fields keep the last value; of a pending node only
+# the time moves; a node that left stays left; an older process of a node is not heard.
 _HEARTBEATS = text("""
     WITH beat AS (
         SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS beat(
@@ -235,8 +235,8 @@ _HEARTBEATS = text("""
         lease_expires_at = corral_now() + make_interval(secs => :lease_s),
         liveness = 'alive',
         liveness_since = CASE WHEN old.liveness = 'alive' THEN n.liveness_since ELSE corral_now() END,
-        bus_ok = COALESCE(beat.bus_ok, n.bus_ok),
-        bus_since = CASE WHEN beat.bus_ok IS DISTINCT FROM n.bus_ok AND beat.bus_ok IS NOT NULL
+        bus_ok = CASE WHEN old.is_approved THEN COALESCE(beat.bus_ok, n.bus_ok) ELSE n.bus_ok END,
+        bus_since = CASE WHEN old.is_approved AND beat.bus_ok IS DISTINCT FROM n.bus_ok AND beat.bus_ok IS NOT NULL
                          THEN corral_now() ELSE n.bus_since END,
         total_vram = CASE WHEN old.is_approved THEN COALESCE(beat.total_vram, n.total_vram) ELSE n.total_vram END,
         available_vram = CASE WHEN old.is_approved

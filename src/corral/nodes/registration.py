@@ -34,6 +34,8 @@ from corral.store.schema import NOW
 
 # Far above what any machine runs; an admin cannot set more either.
 SLOTS_MAX = 1024
+# What stands at that place of the address already, or is taken away from it by clients.
+_RESERVED_NAMES = frozenset({"models", "scheduling", ".", ".."})
 _BUS_KEY = re.compile(r"U[A-Z2-7]{55}")
 
 
@@ -107,6 +109,12 @@ def _check_texts(wish: Registration) -> None:
     for what, words in (("name", wish.name), ("boot_id", wish.boot_id)):
         if not words.isprintable():
             raise InvalidRequest(f"The {what} holds characters that cannot be printed.", hint="Choose another --name.")
+    if "/" in wish.name or wish.name in _RESERVED_NAMES:
+        raise InvalidRequest(
+            f"{wish.name!r} cannot be a node's name: a node is reached at /api/nodes/<name>.",
+            hint="Choose another --name, without a slash.",
+            code="bad_name",
+        )
     if wish.bus_public_key is not None and not _BUS_KEY.fullmatch(wish.bus_public_key):
         raise InvalidRequest("bus_public_key is not the public key of a NATS user.", hint="It begins with U.")
 

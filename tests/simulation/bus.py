@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Generic, TypeVar
 
-from tests.simulation.clock import SimClock
-from tests.simulation.network import Link, Network, Packet
-from tests.simulation.virtual_loop import VirtualLoop
-
 from corral.bus.codec import decode, decode_reply, encode, encode_error
 from corral.bus.subjects import Kind, Role, SubjectSpec, inbox_prefix, node_in, pattern, permissions, subject
 from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable, NotAllowed
 from corral.ports.bus import Delivery, Handler, Reread
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
+from tests.simulation.clock import SimClock
+from tests.simulation.network import Link, Network, Packet
+from tests.simulation.virtual_loop import VirtualLoop
 
 Q = TypeVar("Q")
 R = TypeVar("R")

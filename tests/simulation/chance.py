@@ -6,7 +6,7 @@ draw under one name does not move the draws of another.
 
 from __future__ import annotations
 
-from random import Random  # noqa: TID251  the simulator is the place where the seed is turned into chance
+from random import Random
 
 __all__ = ["Random", "chance"]
 

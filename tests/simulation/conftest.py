@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 import pytest
+
+from tests.simulation.databases import make_template
 from tests.simulation.postgres import postgres_server
 
 DEFAULT_SEEDS = 10
@@ -40,3 +42,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`host:port` of a PostgreSQL server that lives as long as the test session."""
     with postgres_server(tmp_path_factory.mktemp("postgres")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def cluster_server(postgres: str) -> str:
+    """The same server, with the template that simulated clusters are made of."""
+    make_template(postgres)
+    return postgres

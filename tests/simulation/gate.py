@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import text
+
+from corral.domain.errors import StoreUnavailable
+from corral.store.database import Transaction
 from tests.simulation.chance import Random
 from tests.simulation.clock import SimClock, true_time
 from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import MACHINE, VirtualLoop
-
-from corral.domain.errors import StoreUnavailable
-from corral.store.database import Transaction
 
 SET_VIRTUAL_NOW = text(
     "SELECT set_config('corral.virtual_now', :now, true), set_config('corral.participant', :participant, true)"

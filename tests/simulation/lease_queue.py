@@ -11,6 +11,9 @@ import sys
 from dataclasses import dataclass
 
 from sqlalchemy import text
+
+from corral.domain.errors import StoreUnavailable
+from corral.store.database import Database
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
 from tests.simulation.gate import SimGate, StoreFaults, Turnstile
@@ -18,9 +21,6 @@ from tests.simulation.run import simulate
 from tests.simulation.settle import settle
 from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import VirtualLoop
-
-from corral.domain.errors import StoreUnavailable
-from corral.store.database import Database
 
 WORKERS = 4
 JOBS = 6

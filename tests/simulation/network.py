@@ -113,12 +113,22 @@ class Network:
             if notice_after_s is not None:
                 self._loop.call_later(notice_after_s, self._notice, link)
 
+    def has(self, name: str) -> bool:
+        return any(link.name == name for link in self._links)
+
     def heal(self, name: str) -> None:
         for link in self._named(name):
             link.sends = link.hears = True
             self._note(f"{name} is healed")
             if not link.is_up:
                 self._connect_soon(link)
+
+    def expel(self, name: str) -> None:
+        """The server has been told not to serve this participant any more."""
+        for link in [link for link in self._links if link.name == name]:
+            self._note(f"{name} is expelled")
+            self._drop(link)
+            self._links.remove(link)
 
     def stop_server(self) -> None:
         """Everybody loses the connection at once."""

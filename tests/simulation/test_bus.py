@@ -7,6 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
+
+from corral.bus.messages import Describe, Hello, NodeDescription, WakeFrontends, WakeNode
+from corral.bus.subjects import FRONTENDS_WAKE, NODE_DESCRIBE, NODE_HELLO, NODE_WAKE, Role
+from corral.domain.errors import BusUnavailable, NodeUnreachable, NotAllowed, NotFound
+from corral.ports.bus import Bus, Delivery
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
@@ -14,11 +19,6 @@ from tests.simulation.network import BusFaults, Network
 from tests.simulation.run import simulate
 from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import VirtualLoop
-
-from corral.bus.messages import Describe, Hello, NodeDescription, WakeFrontends, WakeNode
-from corral.bus.subjects import FRONTENDS_WAKE, NODE_DESCRIBE, NODE_HELLO, NODE_WAKE, Role
-from corral.domain.errors import BusUnavailable, NodeUnreachable, NotAllowed, NotFound
-from corral.ports.bus import Bus, Delivery
 
 T = TypeVar("T")
 DESCRIPTION = NodeDescription(node_id="n1", boot_id="b", name="one", version="1", uptime_s=1.0)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from corral.ports.runtime import Clock, Ids
 from tests.simulation.chance import chance
 from tests.simulation.clock import START, SimClock, SimIds
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
-
-from corral.ports.runtime import Clock, Ids
 
 HOUR_S = 3600
 

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from sqlalchemy import text
+
+from corral.domain.errors import StoreUnavailable
+from corral.store.database import Database
 from tests.simulation.chance import chance
 from tests.simulation.clock import START, SimClock
 from tests.simulation.gate import SimGate, StoreFaults, Turnstile
 from tests.simulation.run import simulate
 from tests.simulation.settle import settle
 from tests.simulation.virtual_loop import VirtualLoop
-
-from corral.domain.errors import StoreUnavailable
-from corral.store.database import Database
 
 ADD = text("UPDATE counter SET value = value + 1")
 READ = text("SELECT value FROM counter")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.simulation.lease_queue import run_queue
 
 ROOT = Path(__file__).parents[2]

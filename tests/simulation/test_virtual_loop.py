@@ -11,6 +11,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+
 from tests.simulation.clock import SimClock
 from tests.simulation.fingerprint import fingerprint
 from tests.simulation.run import simulate

@@ -20,9 +20,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from tests.simulation.chance import Random, chance
 from tests.simulation.stuck import SimulationStuck, describe
-from typing_extensions import override
 
 # A statement of a test takes milliseconds; longer than this and the wait is for something that never comes.
 IO_LIMIT_S = 20.0

@@ -1,0 +1,212 @@
+"""The admin of the simulated cluster, with the product's client, and what the admin meant.
+
+One call after the other, each repeated at some frontend until its outcome is known. `Will` says what the registry has
+to hold for each node; while a call is under way its fields are `unsure`, because either value may be the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from corral.client.client import CorralClient
+from corral.domain.errors import CorralError, Unavailable
+from corral.wire.access import TokenIn
+from tests.simulation.clock import SimClock, SimIds
+from tests.simulation.wire import Server, Wire, WireTransport
+from tests.simulation.workers import SimWorker
+from tests.simulation.worlds import ADMIN_KEY, Surround
+
+T = TypeVar("T")
+# Longer than any machine is frozen: a call that was given up and then done after all would undo a later one.
+TIMEOUT_S = 3600.0
+PAUSE_S = 2.0
+
+
+@dataclass(slots=True)
+class Will:
+    """What the admin last set on one node."""
+
+    name: str
+    may_be_approved: bool = False
+    is_removed: bool = False
+    drained: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    slots: int | None = None
+    budget: str | None = None
+    unsure: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class TokenWill:
+    secret: str
+    max_uses: int | None
+    approves: bool
+    is_revoked: bool = False
+
+
+class Admin:
+    def __init__(self, around: Surround, servers: dict[str, Server], workers: dict[str, SimWorker]) -> None:
+        self._around = around
+        self._workers = workers
+        self._rng = around.rng("admin")
+        self._clock = SimClock(around.loop)
+        self._ids = SimIds(around.rng("ids of the admin"), self._clock)
+        self.wire = Wire(client="admin", servers=servers, rng=around.rng("wire of the admin"), clock=self._clock)
+        self._clients = [self._client(url) for url in sorted(servers)]
+        self.wills: dict[str, Will] = {}
+        self.tokens: dict[str, TokenWill] = {}
+        self.is_done = False
+
+    async def hand_out_tokens(self) -> None:
+        """One token for most workers, with one use too few on some seeds; the others get one of their own."""
+        names = sorted(self._workers)
+        shared = await self.create_token(max_uses=len(names) - self._rng.randrange(2), approves=False)
+        own = await self.create_token(max_uses=1, approves=True)
+        for name in names:
+            self._workers[name].token = shared
+        self._workers[self._rng.choice(names)].token = own
+
+    async def work(self) -> None:
+        """Something every now and then, until told to stop."""
+        while not self.is_done:
+            await self._clock.sleep(self._rng.expovariate(1 / 8))
+            nodes = await self._until_known(lambda client: client.nodes.list())
+            for node in nodes:
+                self.wills.setdefault(node.id, Will(name=node.name))
+            await self._help_refused_workers()
+            if not nodes:
+                continue
+            pending = [node.id for node in nodes if node.status == "pending"]
+            if pending and self._rng.random() < 0.7:
+                await self.approve(self._rng.choice(pending))
+            else:
+                await self._something(self._rng.choice(nodes).id)
+
+    async def settle(self) -> None:
+        """At the end: everybody who waits is let in."""
+        self.is_done = True
+        await self._help_refused_workers()
+        for node in await self._until_known(lambda client: client.nodes.list()):
+            self.wills.setdefault(node.id, Will(name=node.name))
+            if node.status == "pending":
+                await self.approve(node.id)
+
+    async def _something(self, node_id: str) -> None:
+        actions = (self._drain, self._resume, self._label, self._slots, self._budget, self._probe, self._revoke)
+        chosen = self._rng.choice(actions)
+        if self._rng.random() < 0.06:
+            chosen = self._remove
+        await chosen(node_id)
+
+    async def approve(self, node_id: str) -> None:
+        will = self.wills[node_id]
+        will.may_be_approved = True
+        self._note(f"approves {will.name}")
+        await self._until_known(lambda client: client.nodes.approve(node_id), fine=("not_pending",))
+
+    async def _drain(self, node_id: str) -> None:
+        await self._set(node_id, "drained", True, lambda client: client.nodes.drain(node_id))
+
+    async def _resume(self, node_id: str) -> None:
+        await self._set(node_id, "drained", False, lambda client: client.nodes.resume(node_id))
+
+    async def _label(self, node_id: str) -> None:
+        labels = {key: str(self._rng.randrange(9)) for key in ("zone", "tier", "team") if self._rng.random() < 0.6}
+        await self._set(node_id, "labels", labels, lambda client: client.labels.replace(node_id, labels))
+
+    async def _slots(self, node_id: str) -> None:
+        slots = self._rng.choice((None, 2, 4, 8))
+        if slots is None:
+            await self._set(node_id, "slots", None, lambda client: client.nodes.reset_slots(node_id))
+        else:
+            await self._set(node_id, "slots", slots, lambda client: client.nodes.set_slots(node_id, slots))
+
+    async def _budget(self, node_id: str) -> None:
+        budget = self._rng.choice((None, "80%", "12GB", ""))
+        if budget is None:
+            await self._set(node_id, "budget", None, lambda client: client.nodes.reset_budget(node_id))
+        else:
+            await self._set(node_id, "budget", budget, lambda client: client.nodes.set_budget(node_id, budget))
+
+    async def _probe(self, node_id: str) -> None:
+        """Asks the node itself; whatever comes of it is an observation."""
+        try:
+            answer = await self._rng.choice(self._clients).nodes.probe(node_id)
+        except CorralError as error:
+            self._note(f"probes {self.wills[node_id].name}: {error.slug}")
+            return
+        if answer.node_id != node_id:
+            self._around.violated(f"asked {node_id}, and {answer.node_id} answered")
+
+    async def _revoke(self, _: str) -> None:
+        token_id = self._rng.choice(sorted(self.tokens))
+        self._note(f"revokes token {token_id}")
+        await self._until_known(lambda client: client.tokens.revoke(token_id))
+        self.tokens[token_id].is_revoked = True
+
+    async def _remove(self, node_id: str) -> None:
+        """The machine may come back: its worker is started anew with another token."""
+        will = self.wills[node_id]
+        await self._set(
+            node_id, "is_removed", True, lambda client: client.nodes.remove(node_id), fine=("node_not_found",)
+        )
+        worker = self._workers[will.name]
+        worker.token = await self.create_token(max_uses=1, approves=self._rng.random() < 0.5)
+        if worker.is_wanted:
+            await worker.crash()
+            worker.start()
+
+    async def _help_refused_workers(self) -> None:
+        for name in sorted(self._workers):
+            worker = self._workers[name]
+            if worker.was_refused_for_its_token:
+                worker.token = await self.create_token(max_uses=1, approves=False)
+                worker.was_refused_for_its_token = False
+                if worker.is_wanted:
+                    worker.start()
+
+    async def create_token(self, *, max_uses: int | None, approves: bool) -> str:
+        wish = TokenIn(name=f"token {len(self.tokens)}", max_uses=max_uses, approves=approves)
+        made = await self._until_known(lambda client: client.tokens.create(wish))
+        self.tokens[made.id] = TokenWill(secret=made.token, max_uses=max_uses, approves=approves)
+        return made.token
+
+    async def _set(
+        self,
+        node_id: str,
+        what: str,
+        value: Any,
+        call: Callable[[CorralClient], Awaitable[object]],
+        fine: tuple[str, ...] = (),
+    ) -> None:
+        will = self.wills[node_id]
+        self._note(f"sets {what} of {will.name} to {value!r}")
+        will.unsure.add(what)
+        await self._until_known(call, fine=fine)
+        setattr(will, what, value)
+        will.unsure.discard(what)
+
+    async def _until_known(self, call: Callable[[CorralClient], Awaitable[T]], fine: tuple[str, ...] = ()) -> Any:
+        while True:
+            client = self._rng.choice(self._clients)
+            try:
+                return await call(client)
+            except CorralError as error:
+                if error.slug in fine:
+                    return None
+                if not isinstance(error, Unavailable) and error.slug != "try_again":
+                    self._around.violated(f"the admin was told {error.slug}: {error}")
+                    return None
+            await self._clock.sleep(self._rng.uniform(0, PAUSE_S))
+
+    def _client(self, url: str) -> CorralClient:
+        client = CorralClient(url, ADMIN_KEY, clock=self._clock, ids=self._ids)
+        transport = WireTransport(self.wire, url, ADMIN_KEY, timeout_s=TIMEOUT_S, ids=self._ids)
+        for holder in (client, client.nodes, client.labels, client.tokens, client.keys):
+            holder._transport = transport
+        return client
+
+    def _note(self, what: str) -> None:
+        self._around.trace.add(f"admin {what}")

@@ -1,0 +1,158 @@
+"""A frontend of the simulated cluster: the product's core and API, on a simulated bus, behind a gate to the database.
+
+It can be stopped as by an operator, crash (nothing is handed over, its connections are gone), freeze, and start again
+as a new process with a new id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from corral.api.application import create_app, with_edge
+from corral.app.core import Core, CoreOptions, World
+from corral.bus.subjects import Role
+from corral.runtime.loop import LoopPlan
+from corral.store.database import Database
+from tests.simulation.bus import SimBus
+from tests.simulation.clock import SimClock, SimIds
+from tests.simulation.gate import SimGate
+from tests.simulation.machine import Machine
+from tests.simulation.wire import Answer, Request, call_app
+from tests.simulation.worlds import ADMIN_KEY, Beat, Life, OpaqueCredentials, Surround
+
+NODE_LEASE_S = 45.0
+LEADER_LEASE_S = 15.0
+LIVENESS_INTERVAL_S = 5.0
+PRUNE_INTERVAL_S = 60.0
+_HEARTBEAT = re.compile(r"/api/node/([0-9a-f-]{36})/heartbeat")
+
+
+class SimFrontend:
+    """One address; one process after the other behind it."""
+
+    def __init__(self, name: str, around: Surround, credentials: OpaqueCredentials) -> None:
+        self.name = name
+        self.url = f"http://{name}"
+        self._around = around
+        self._credentials = credentials
+        self._lives = 0
+        self._database: Database | None = None
+        self._bus: SimBus | None = None
+        self._app: Any = None
+        self.core: Core | None = None
+        self.gate: SimGate | None = None
+        self.machine = Machine(name, around.loop, around.turnstile)
+        self.is_cut_from_store = False
+
+    @property
+    def is_listening(self) -> bool:
+        return self.core is not None
+
+    @property
+    def is_well(self) -> bool:
+        return self.core is not None and self.core.not_ready is None and not self.machine.is_frozen
+
+    @property
+    def life(self) -> Life:
+        return self._around.diary.lives[self.process]
+
+    @property
+    def process(self) -> str:
+        return f"{self.name}-{self._lives}"
+
+    def start(self) -> None:
+        """A new process; it boots in the background."""
+        assert self.core is None, f"{self.name} runs already"
+        self._lives += 1
+        around, process = self._around, self.process
+        around.trace.add(f"{process} starts")
+        around.diary.lives[process] = Life(frontend=self.name, started_s=around.now())
+        clock = SimClock(around.loop)
+        self.gate = around.gate(process)
+        self._database = Database(around.url, gate=self.gate, pool_size=1)
+        self._bus = SimBus(around.loop, around.network, role=Role.FRONTEND, owner_id=process)
+        world = World(
+            database=self._database,
+            bus=self._bus,
+            credentials=self._credentials,
+            clock=clock,
+            ids=SimIds(around.rng(f"ids of {process}"), clock),
+            rng=around.rng(f"jitter of {process}"),
+        )
+        core = Core(self._options(process), world, on_crash=self._crashed)
+        # Longer than in production: hints have to do their part, and a virtual minute costs less.
+        core.feed_loop.plan = LoopPlan(name="feed", interval_s=around.feed_interval_s)
+        core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
+        self.core = core
+        self.feel_conditions()
+        self._app = with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics)
+        self.machine.run(self._boot(core, self._bus), name="boot")
+
+    def feel_conditions(self) -> None:
+        """Take over what is wrong with the way to the database."""
+        if self.core is not None and self.gate is not None:
+            conditions = self._around.conditions
+            self.gate.faults = conditions.store_faults
+            self.gate.is_cut_off = self.is_cut_from_store or conditions.store_is_away
+
+    async def _boot(self, core: Core, bus: SimBus) -> None:
+        await bus.start()
+        await core.start()
+        self._around.trace.add(f"{self.process} is ready")
+
+    def begin(self, request: Request) -> asyncio.Task[Answer]:
+        return self.machine.run(self._serve(self._app, request, self.process), name=f"{request.method} {request.path}")
+
+    async def _serve(self, app: Any, request: Request, process: str) -> Answer:
+        answer = await call_app(app, self.url, request)
+        if answer.status == 500:
+            self._around.violated(f"{process} answered 500 to {request.method} {request.path}: {answer.body!r}")
+        beat = _HEARTBEAT.fullmatch(request.path)
+        if beat is not None and answer.status == 200:
+            self._around.diary.beats.append(Beat(at_s=self._around.now(), node_id=beat[1], frontend=process))
+        return answer
+
+    async def stop(self) -> None:
+        """As by SIGTERM."""
+        core, bus = self.core, self._bus
+        if core is None or bus is None:
+            return
+        self._around.trace.add(f"{self.process} stops")
+        self.machine.thaw()
+        stopping = self.machine.run(self._stop(core, bus), name="stop")
+        await asyncio.wait([stopping], timeout=30)
+        await self.crash()
+
+    async def _stop(self, core: Core, bus: SimBus) -> None:
+        await core.stop()
+        await bus.stop()
+
+    async def crash(self) -> None:
+        core, self.core = self.core, None
+        if core is None or self._bus is None or self.gate is None or self._database is None:
+            return
+        self._around.trace.add(f"{self.process} is gone")
+        self.life.ended_s = self._around.now()
+        self.gate.is_cut_off = True
+        self._bus.unplug()
+        await self.machine.kill()
+        async with self._around.turnstile.turn():
+            await self._database.close()
+
+    def _crashed(self, error: BaseException) -> None:
+        self._around.violated(f"{self.process} broke: {error!r}")
+
+    def _options(self, process: str) -> CoreOptions:
+        return CoreOptions(
+            frontend_id=process,
+            host=self.name,
+            port=80,
+            nats_public_url="nats://bus:4222",
+            node_lease_s=NODE_LEASE_S,
+            leader_lease_s=LEADER_LEASE_S,
+            liveness_interval_s=LIVENESS_INTERVAL_S,
+            outbox_retention_s=self._around.outbox_retention_s,
+            admin_key=ADMIN_KEY,
+        )

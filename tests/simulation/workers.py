@@ -1,0 +1,200 @@
+"""A worker machine of the simulated cluster: the product's agent, with a wire, a bus and a clock of its own.
+
+The machine keeps its identity over crashes, as a disk does. A process that ends by itself is started again after a
+while, as by a service manager; one that was refused for its token waits until somebody gives it another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import nkeys
+
+from corral.adapters.nats.keys import KeyKind, key_from_seed
+from corral.bus.subjects import Role
+from corral.domain.errors import CorralError
+from corral.runtime.services import Services
+from corral.worker.address import Advertised
+from corral.worker.agent import Agent, Profile, Surroundings
+from corral.worker.http_control import CALL_TIMEOUT_S, HttpControl, _Frontend
+from corral.worker.identity import Identity
+from corral.worker.link import Grant, WorkerBus
+from tests.simulation.bus import SimBus
+from tests.simulation.clock import SimClock, SimIds
+from tests.simulation.machine import Machine
+from tests.simulation.wire import Server, Wire, WireTransport
+from tests.simulation.worlds import Surround
+
+GIB = 1024**3
+RESTART_AFTER_S = 10.0
+
+
+class SimWorkerBus(SimBus):
+    async def refresh(self) -> None:
+        """The newest credential is asked for at the next connect; here it is not looked at."""
+
+
+class SimReadings:
+    """A machine with one GPU whose free memory moves."""
+
+    def __init__(self, around: Surround, name: str) -> None:
+        self._rng = around.rng(f"hardware of {name}")
+
+    async def read(self) -> Mapping[str, object]:
+        return {
+            "total_vram": 24 * GIB,
+            "available_vram": self._rng.randrange(24) * GIB,
+            "total_ram": 64 * GIB,
+            "available_ram": self._rng.randrange(64) * GIB,
+            "gpu_vendor": "nvidia",
+        }
+
+
+class SimWorker:
+    def __init__(self, name: str, around: Surround, servers: Mapping[str, Server]) -> None:
+        rng = around.rng(f"machine {name}")
+        self.name = name
+        self.token: str | None = None
+        self.node_id: str | None = None
+        self._around = around
+        self._rng = rng
+        # Its wall clock is wrong by up to five minutes and runs up to one percent fast or slow.
+        self.clock = SimClock(around.loop, offset_s=rng.uniform(-300, 300), drift=rng.uniform(-0.01, 0.01))
+        self._ids = SimIds(around.rng(f"ids of {name}"), self.clock)
+        seed, public = self._new_bus_key()
+        self._identity = Identity(credential=f"cn_{self._ids.secret()}", bus_seed=seed, bus_public_key=public)
+        self._servers = servers
+        self._urls = sorted(servers)
+        rng.shuffle(self._urls)
+        self._bus: SimWorkerBus | None = None
+        self._services: Services | None = None
+        self._restarting: asyncio.TimerHandle | None = None
+        self.agent: Agent | None = None
+        self.machine = Machine(name, around.loop, around.turnstile)
+        self.wire = self._new_wire()
+        # Whether it is meant to run: a process that ended by itself comes back, one that was stopped does not.
+        self.is_wanted = False
+        self.was_refused_for_its_token = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._services is not None
+
+    def start(self) -> None:
+        """A new process with a new boot id."""
+        self.is_wanted = True
+        if self._services is not None or self.token is None:
+            return
+        around, boot_id = self._around, self._ids.new_id()
+        around.trace.add(f"{self.name} starts as {boot_id}")
+        around.diary.silent_since_s.pop(self.name, None)
+        self.wire = self._new_wire(faults_of=self.wire)
+        services = Services()
+        profile = Profile(
+            name=self.name,
+            version="1",
+            frontend=",".join(self._urls),
+            boot_id=boot_id,
+            token=self.token,
+            labels={"rack": "r1"},
+        )
+        self.agent = Agent(profile, self._identity, self._surroundings(), on_end=services.end)
+        services.add(self.agent)
+        self._services = services
+        self.machine.run(self._live(services), name="process")
+
+    async def stop(self) -> None:
+        """As by SIGTERM: it says goodbye."""
+        self.is_wanted = False
+        if self._services is None:
+            return
+        self._around.trace.add(f"{self.name} stops")
+        self.machine.thaw()
+        self._services.end()
+        await asyncio.wait(self._around.loop.tasks_of(self.machine.name), timeout=60)
+        await self.crash()
+
+    async def crash(self) -> None:
+        """As by a power cut. It stays down until somebody starts it."""
+        self.is_wanted = False
+        if self._services is not None:
+            self._around.trace.add(f"{self.name} is gone")
+        self._ended()
+        self.wire.is_dead = True
+        if self._bus is not None:
+            self._bus.unplug()
+        await self.machine.kill()
+
+    def _ended(self) -> None:
+        self._services = None
+        self.agent = None
+        self._around.diary.silent_since_s.setdefault(self.name, self._around.now())
+
+    async def _live(self, services: Services) -> None:
+        try:
+            await services.run()
+        except CorralError as error:
+            self._around.trace.add(f"{self.name} ends: {error.slug}")
+            self.was_refused_for_its_token = error.slug.startswith("join_token")
+            if error.slug not in ("boot_superseded",) and not self.was_refused_for_its_token:
+                self._around.violated(f"{self.name} gave up: {error.slug}: {error}")
+        self._ended()
+        if self._bus is not None:
+            self._bus.unplug()
+        if self.is_wanted and not self.was_refused_for_its_token:
+            self._around.loop.call_later(RESTART_AFTER_S, self._start_again)
+
+    def _start_again(self) -> None:
+        if self.is_wanted:
+            self.start()
+
+    def _new_wire(self, faults_of: Wire | None = None) -> Wire:
+        """The cables of a process end with it; the faults of the machine's network stay."""
+        rng = self._around.rng(f"wire of {self.name} at {self._around.now()!r}")
+        wire = Wire(client=self.name, servers=self._servers, rng=rng, clock=self.clock)
+        if faults_of is not None:
+            wire.faults, wire.unreachable = faults_of.faults, faults_of.unreachable
+        return wire
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            control=self._control(),
+            open_bus=self._open_bus,
+            readings=SimReadings(self._around, self.name),
+            addresses=self._addresses,
+            save_identity=self._save,
+            new_bus_key=self._new_bus_key,
+            clock=self.clock,
+            rng=self._around.rng(f"jitter of {self.name}"),
+        )
+
+    def _control(self) -> HttpControl:
+        """The product's own, failover and all, over this machine's wire."""
+        control = HttpControl(tuple(self._urls), self._identity.credential, clock=self.clock, ids=self._ids)
+
+        def transport(url: str, key: str | None) -> WireTransport:
+            return WireTransport(self.wire, url, key, timeout_s=CALL_TIMEOUT_S, ids=self._ids)
+
+        control._frontends = [
+            _Frontend(anonymous=transport(url, None), own=transport(url, self._identity.credential))
+            for url in self._urls
+        ]
+        return control
+
+    def _open_bus(self, grant: Grant, _newest: Callable[[], Grant]) -> WorkerBus:
+        self._bus = SimWorkerBus(self._around.loop, self._around.network, role=Role.WORKER, owner_id=grant.node_id)
+        return self._bus
+
+    def _new_bus_key(self) -> tuple[str, str]:
+        seed = nkeys.encode_seed(self._rng.randbytes(32), nkeys.PREFIX_BYTE_USER).decode()
+        return seed, key_from_seed(seed, KeyKind.USER).public
+
+    async def _addresses(self) -> Advertised:
+        return Advertised(address=f"{self.name}:9000", http_address=f"{self.name}:9001")
+
+    async def _save(self, identity: Identity) -> None:
+        if self._rng.random() < 0.1:
+            raise OSError("the disk is full")
+        self._identity = identity
+        self.node_id = identity.node_id

@@ -18,7 +18,7 @@ END_LIMIT_S = 40.0
 
 class WorkerProcess:
     def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = environment
+        self.environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._readers = Tasks("worker output")
         self.lines: list[str] = []
@@ -27,7 +27,7 @@ class WorkerProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(PROGRAM),
-            env=self._environment,
+            env=self.environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

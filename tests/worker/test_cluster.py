@@ -15,6 +15,7 @@ from tests.support.frontends import RunningFrontend
 from tests.support.nodes import join_token
 from tests.support.waiting import eventually
 from tests.worker.conftest import StartWorker
+from tests.worker.relay import Relay
 
 
 async def _node(cluster: RunningFrontend, name: str = "gpu-a") -> Any:
@@ -95,6 +96,27 @@ async def test_readiness_follows_the_bus_and_health_does_not(
     await nats.start()
     await _until_healthy(cluster)
     assert (await _readyz(worker))[0] == 200
+
+
+@pytest.mark.behaviour("WRK-6")
+async def test_a_worker_outlives_its_frontend_and_comes_back_by_itself(
+    cluster: RunningFrontend, start_worker: StartWorker
+):
+    async with Relay(cluster.url) as relay:
+        worker = await start_worker(token=await join_token(cluster, approves=True), join=relay.url)
+        await worker.agent.loop.ticked.wait()
+        assert "does not answer" in str(worker.agent.not_ready())
+        assert await _node(cluster) is None
+        await relay.open()
+        node = await _until_healthy(cluster)
+        await relay.close()
+        await worker.agent.loop.ticked.wait()
+        # The bus is a way of its own; only heartbeats are missing.
+        assert worker.agent.not_ready() is None
+        await relay.open()
+        await worker.agent.heard.wait()
+        assert (await _node(cluster))["id"] == node["id"]
+        await worker.services.stop()
 
 
 @pytest.mark.behaviour("OPS-67")

@@ -154,4 +154,6 @@ def test_addresses_are_parted_by_commas_and_each_is_checked():
     with pytest.raises(InvalidRequest):
         frontend_urls("http://a:1,b:2")
     with pytest.raises(InvalidRequest):
+        frontend_urls("http://a:99999")
+    with pytest.raises(InvalidRequest):
         frontend_urls(" , ")

@@ -41,8 +41,7 @@ def frontend_urls(text: str) -> tuple[str, ...]:
     """The addresses in a comma-separated list; `InvalidRequest` names the one that is wrong."""
     urls = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if not _is_address(url):
             raise InvalidRequest("An address in --join is not that of a frontend.", hint="Write http://host:8080.")
     if not urls:
         raise InvalidRequest("The address of a frontend is missing.", hint="corral worker --join http://host:8080")
@@ -103,6 +102,14 @@ class HttpControl:
             return answer
         assert trouble is not None, "there is at least one frontend"
         raise trouble
+
+
+def _is_address(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _path(node_id: str, verb: str) -> str:

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from corral.api.parts import AdminIn, Parts, PartsIn
 from corral.api.views import event_out
 from corral.domain.cluster import Event, Position
+from corral.domain.errors import StoreUnavailable
 from corral.events.feed import Quiet, Reset
 
 router = APIRouter(tags=["events"])
@@ -39,12 +40,16 @@ async def events(
 
 
 async def _stream(parts: Parts, after: Position | None, wanted: tuple[str, ...]) -> AsyncIterator[str]:
+    # The promise of `hello` is everything after its id: what happens while it is being sent is part of that.
     start = after or parts.feed.position
     yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n"
-    async for item in parts.feed.watch(after, QUIET_S):
-        text = _render(item, wanted)
-        if text:
-            yield text
+    try:
+        async for item in parts.feed.watch(start, QUIET_S):
+            text = _render(item, wanted)
+            if text:
+                yield text
+    except StoreUnavailable:
+        return  # The client comes back with its last id; by then PostgreSQL may be back too.
 
 
 def _render(item: Event | Reset | Quiet, wanted: tuple[str, ...]) -> str:

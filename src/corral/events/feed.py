@@ -79,13 +79,16 @@ class Feed:
         while True:
             async with self._database.transaction() as tx:
                 events = await outbox.read(tx, self.position)
-            for event in events:
-                await self._follower(event)
-                self._ring.append(event)
-                self.position = event.position
+            try:
+                for event in events:
+                    await self._follower(event)
+                    self._ring.append(event)
+                    self.position = event.position
+            finally:
+                # Also after a failure half way: what has been taken in is due to the watchers.
+                if events:
+                    self._tell()
             taken += len(events)
-            if events:
-                self._tell()
             if len(events) < outbox.READ_LIMIT:
                 return taken
 
@@ -102,10 +105,10 @@ class Feed:
         """Everything after a position, until the feed is closed. Without one, from now on."""
         assert self.position is not None, "begin() was not called"
         here = after if after is not None else self.position
-        if after is not None:
+        if here != self.position:
             async with self._database.transaction() as tx:
                 limits = await outbox.bounds(tx)
-            if not limits.can_resume(after):
+            if not limits.can_resume(here):
                 here = self.position
                 yield Reset(here)
         while not self._is_closed:

@@ -17,6 +17,7 @@ _FRONTEND_ONLY = (
     "CORRAL_DATABASE_URL",
     "CORRAL_NATS_ACCOUNT_SEED",
     "CORRAL_NATS_OPERATOR_SEED",
+    "CORRAL_NATS_SYSTEM_SEED",
     "CORRAL_ADMIN_KEY",
     "CORRAL_LOCAL_JOIN_TOKEN",
     "CORRAL_KEY",
@@ -67,6 +68,7 @@ def frontend_environment(
     if addresses.is_own_bus:
         told["CORRAL_NATS_ACCOUNT_SEED_FILE"] = str(home.nats_account_seed)
         told["CORRAL_NATS_OPERATOR_SEED_FILE"] = str(home.nats_operator_seed)
+        told["CORRAL_NATS_SYSTEM_SEED_FILE"] = str(home.nats_system_seed)
         if place.is_open and "CORRAL_NATS_PUBLIC_URL" not in inherited:
             # The worker reaches NATS by the name under which it reached the frontend.
             told["CORRAL_NATS_PUBLIC_URL"] = f"nats://{{host}}:{addresses.nats_port}"

@@ -95,6 +95,10 @@ class Home:
     def nats_operator_seed(self) -> Path:
         return self.secrets / "nats-operator.seed"
 
+    @property
+    def nats_system_seed(self) -> Path:
+        return self.secrets / "nats-system.seed"
+
     def log_of(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 

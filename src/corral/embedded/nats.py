@@ -116,7 +116,11 @@ def _load_authority(home: Home) -> Authority:
     authority = Authority.create() if known is None else Authority.from_json(known)
     if known is None:
         write_private(home.nats_authority, authority.to_json())
-    seeds = {home.nats_account_seed: authority.account_seed, home.nats_operator_seed: authority.operator_seed}
+    seeds = {
+        home.nats_account_seed: authority.account_seed,
+        home.nats_operator_seed: authority.operator_seed,
+        home.nats_system_seed: authority.system_seed,
+    }
     for path, seed in seeds.items():
         if read_secret(path) != seed:
             write_private(path, seed + "\n")

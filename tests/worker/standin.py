@@ -47,6 +47,8 @@ class PretendFrontend:
     bus_url: str = BUS_URL
     # Nobody answers.
     is_away: bool = False
+    # Calls are taken and never answered.
+    hangs: bool = False
     # So many answers are lost after the call has done its work.
     answers_to_lose: int = 0
     nodes: dict[str, PretendNode] = field(default_factory=dict)
@@ -146,7 +148,7 @@ class PretendFrontend:
 
     async def _called(self, name: str) -> None:
         self.calls.append((self.clock.monotonic(), name))
-        await self.clock.sleep(0)
+        await self.clock.sleep(1e9 if self.hangs else 0)
         if self.is_away:
             raise Unavailable("The frontend does not answer.", code="unreachable")
         if self.refusals.get(name):

@@ -140,7 +140,8 @@ def test_a_removed_node_without_a_valid_token_waits_for_one_and_says_so_once():
         told = [line for line in lines if line.get("problem") == "This join token is not known here."]
         assert [line["hint"] for line in told] == ["Make another."]
         assert not scene.ends
-        assert agent.node_id is None
+        # Whoever has no place has no business on the bus.
+        assert (agent.node_id, agent.link.is_connected) == (None, False)
         scene.frontend.tokens = tokens
         await scene.until(lambda: agent.not_ready() is None, 60)
 
@@ -340,13 +341,17 @@ def test_a_stop_over_the_bus_is_acknowledged_and_ends_the_worker_without_an_erro
     play(story)
 
 
-def test_a_farewell_does_not_wait_for_a_frontend_that_is_away():
+@pytest.mark.behaviour("WRK-10")
+@pytest.mark.parametrize("fault", ["is_away", "hangs"])
+def test_a_farewell_does_not_wait_for_a_frontend_that_is_away(fault: str):
     async def story(scene: Scene) -> None:
         agent = await scene.member()
-        scene.frontend.is_away = True
+        setattr(scene.frontend, fault, True)
         began = scene.clock.monotonic()
-        await agent.stop()
-        assert scene.clock.monotonic() - began < 10
+        with capture_logs() as lines:
+            await agent.stop()
+        assert scene.clock.monotonic() - began < 6
+        assert len([line for line in lines if "goodbye" in line["event"]]) == 1
         beats = len(scene.frontend.times("heartbeat"))
         await scene.clock.sleep(HOUR_S)
         assert len(scene.frontend.times("heartbeat")) == beats

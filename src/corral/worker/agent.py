@@ -21,7 +21,7 @@ import structlog
 from pydantic import ValidationError
 
 from corral.bus.messages import NodeDescription
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import InvalidRequest, Unavailable
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
@@ -327,9 +327,12 @@ class Agent:
         control, boot_id = self._around.control, self._profile.boot_id
 
         async def farewell() -> None:
-            async with asyncio.timeout(FAREWELL_LIMIT_S):
-                await attempt(lambda: control.drain(node_id, boot_id))
-                await control.deregister(node_id, boot_id)
+            try:
+                async with asyncio.timeout(FAREWELL_LIMIT_S):
+                    await attempt(lambda: control.drain(node_id, boot_id))
+                    await control.deregister(node_id, boot_id)
+            except TimeoutError as error:
+                raise Unavailable(f"No frontend answered within {FAREWELL_LIMIT_S:g} s.") from error
 
         outcome = await attempt(farewell)
         if isinstance(outcome, Failed):

@@ -31,9 +31,7 @@ def _import(module: str, extra: str) -> Any:
     # again and again is a sixth of the start, and later on a part of every collection.
     gc.disable()
     try:
-        imported = import_module(module)
-        gc.freeze()
-        return imported
+        return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "corral":
             raise
@@ -41,6 +39,7 @@ def _import(module: str, extra: str) -> Any:
             f"{error.name} is not installed, and this command needs it.", hint=f"pip install '{extra}'"
         ) from error
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -14,6 +14,7 @@ from tools.source import ROOT, files
 
 PAGES = [path.relative_to(ROOT).as_posix() for path in files(".md")]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_FILE = re.compile(r"`((?:[a-z_]+/){2,}|(?:[a-z_]+/)*[a-z_]+\.py|(?:[a-z_]+/)+[a-z_]+\.(?:toml|md|sh))`")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ +(.+?)\s*$", re.MULTILINE)
 # Hosts that may stand in an address: loopback, names that RFC 2606 keeps for examples, words in a sentence about an
@@ -49,6 +50,15 @@ def test_every_relative_link_leads_somewhere(page: str) -> None:
         if not is_there or (parts.fragment and target.suffix == ".md" and f"#{parts.fragment}" not in _anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/reference/")])
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    """`app/core.py` is a file of the product, `tests/tidy/` a folder of the repository, `loop.py` a file somewhere."""
+    named = set(_FILE.findall(_prose(ROOT / page)))
+    known = {path.name for path in files(".py")}
+    folders = (ROOT, ROOT / "src/corral", (ROOT / page).parent)
+    assert {name for name in named - known if not any((folder / name).exists() for folder in folders)} == set()
 
 
 def _targets() -> set[str]:

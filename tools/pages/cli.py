@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ failed, 2 a mistake in the command line or inside Corral, 130 interrupted. `NO_C
 sentence after `error:`, and what to do about it after `hint:`."""
 # Typer's own; they are the same in every program.
 _COMPLETION = frozenset({"--install-completion", "--show-completion", "--help"})
+_REQUIRED = "**required**"
+_NOTE = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 
 
 def render() -> str:
@@ -58,9 +61,13 @@ def _usage(name: str, command: Any) -> str:
     words += ["[OPTIONS]"] if any(item.param_type_name == "option" for item in command.params) else []
     for item in command.params:
         if item.param_type_name == "argument":
-            shown = (item.metavar or item.name).upper() + ("…" if item.nargs == -1 else "")
+            shown = _argument(item) + ("…" if item.nargs == -1 else "")
             words.append(shown if item.required else f"[{shown}]")
     return f"```\n{' '.join(words)}\n```"
+
+
+def _argument(item: Any) -> str:
+    return str(item.metavar or item.name).strip("[]").upper()
 
 
 def _is_shown(item: Any) -> bool:
@@ -69,22 +76,41 @@ def _is_shown(item: Any) -> bool:
 
 def _option(item: Any) -> tuple[str, str, str, str]:
     is_argument = item.param_type_name == "argument"
-    names = [(item.metavar or item.name).upper()] if is_argument else [*item.opts, *item.secondary_opts]
-    variables = [item.envvar] if isinstance(item.envvar, str) else list(item.envvar or ())
+    names = [_argument(item)] if is_argument else [*item.opts, *item.secondary_opts]
+    notes = _Notes(item.help or "")
+    variables = [item.envvar] if isinstance(item.envvar, str) else list(item.envvar or notes.variables)
     return (
         ", ".join(code(name) for name in names),
         ", ".join(code(name) for name in variables) or "-",
-        _default(item),
-        item.help or "",
+        _default(item) or notes.default or "-",
+        notes.sentence,
     )
+
+
+class _Notes:
+    """A help text without what stands in brackets at its end: `[env: NAME]`, `[default: 1]`, `[required]`, `[1]`."""
+
+    def __init__(self, text: str) -> None:
+        self.variables: list[str] = []
+        self.default = ""
+        while found := _NOTE.search(text):
+            text = text[: found.start()]
+            word, _, rest = found[1].partition(": ")
+            if word == "env":
+                self.variables = [name.strip() for name in rest.split(",")]
+            elif word == "required":
+                self.default = _REQUIRED
+            else:
+                self.default = rest if word == "default" else found[1]
+        self.sentence = text.strip()
 
 
 def _default(item: Any) -> str:
     if item.required:
-        return "**required**"
+        return _REQUIRED
     value = item.default
     if value is None or value in ((), []) or callable(value) or not item.show_default:
-        return "-"
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return code(str(value).replace(str(Path.home()), "~"))
+    return str(value).replace(str(Path.home()), "~")

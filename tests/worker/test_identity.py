@@ -65,6 +65,10 @@ def _without(name: str) -> Any:
     return lambda document: {key: value for key, value in document.items() if key != name}
 
 
+def _with_one_letter_changed(seed: str) -> str:
+    return seed[:-1] + ("B" if seed.endswith("A") else "A")
+
+
 DAMAGE: dict[str, Any] = {
     "empty": lambda _: "",
     "cut": lambda document: json.dumps(document)[:60],
@@ -73,7 +77,7 @@ DAMAGE: dict[str, Any] = {
     "no credential": _without("credential"),
     "a short credential": lambda document: document | {"credential": "cn_abc"},
     "no seed": _without("bus_seed"),
-    "a damaged seed": lambda document: document | {"bus_seed": document["bus_seed"][:-1] + "A"},
+    "a damaged seed": lambda document: document | {"bus_seed": _with_one_letter_changed(document["bus_seed"])},
     "a number for a name": lambda document: document | {"node_id": 7},
 }
 

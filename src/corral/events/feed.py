@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from corral.domain.cluster import Event, Position
 from corral.domain.errors import StoreUnavailable
@@ -45,6 +45,11 @@ class Feed:
         self._ring: deque[Event] = deque(maxlen=RING_SIZE)
         self._moved = asyncio.Event()
         self.position: Position | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """PostgreSQL did not answer when the feed last asked, which is at most a second ago."""
+        return self._was_away
 
     async def begin(self) -> None:
         """Start from now: what came before is covered by reading the state after this."""
@@ -101,7 +106,7 @@ class Feed:
         self._is_closed = True
         self._tell()
 
-    async def watch(self, after: Position | None, quiet_s: float) -> AsyncIterator[Event | Reset | Quiet]:
+    async def watch(self, after: Position | None, quiet_s: float) -> AsyncGenerator[Event | Reset | Quiet, None]:
         """Everything after a position, until the feed is closed. Without one, from now on."""
         assert self.position is not None, "begin() was not called"
         here = after if after is not None else self.position
@@ -117,6 +122,10 @@ class Feed:
                 here = self.position
                 yield Reset(here)
             batch = await self._after(here)
+            if batch is None:
+                here = self.position
+                yield Reset(here)
+                continue
             for event in batch:
                 yield event
                 here = event.position
@@ -127,7 +136,8 @@ class Feed:
         async with self._database.transaction() as tx:
             return (await outbox.bounds(tx)).head
 
-    async def _after(self, here: Position) -> list[Event]:
+    async def _after(self, here: Position) -> list[Event] | None:
+        """None if the watcher was so slow that some of it has been pruned by now."""
         assert self.position is not None, "begin() was not called"
         if here >= self.position:
             return []
@@ -135,6 +145,9 @@ class Feed:
             return [event for event in self._ring if event.position > here]
         async with self._database.transaction() as tx:
             events = await outbox.read(tx, here)
+            limits = await outbox.bounds(tx)
+        if not limits.can_resume(here):
+            return None
         # Never ahead of the feed itself: two watchers of one frontend see the same.
         return [event for event in events if event.position <= self.position]
 

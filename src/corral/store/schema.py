@@ -236,7 +236,7 @@ Index("outbox_position_idx", outbox.c.transaction, outbox.c.number)
 outbox_horizon = Table(
     "outbox_horizon",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("transaction", Xid8, nullable=False),
     Column("number", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="single_row"),

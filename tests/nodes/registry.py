@@ -99,5 +99,18 @@ async def put_aside(database: Database, model: str = "big") -> Callable[[], Awai
     return is_aside
 
 
+async def somebody_waits_for_a_lock(database: Database) -> None:
+    """Return when a statement in this database stands before a lock that another one holds."""
+
+    async def waits() -> bool:
+        async with database.transaction() as tx:
+            statement = text(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            return bool((await tx.execute(statement)).scalar())
+
+    await eventually(waits)
+
+
 def condition(shown: dict[str, Any], name: str) -> Any:
     return next(item["holds"] for item in shown["conditions"] if item["name"] == name)

@@ -17,10 +17,9 @@ from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
 from corral.store.database import Database, count_statements
-from tests.nodes.registry import condition, events, ids, put_aside, stored
+from tests.nodes.registry import condition, events, ids, put_aside, somebody_waits_for_a_lock, stored
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import GIB, joined
-from tests.support.waiting import eventually
 
 LEASE_S = 45.0
 
@@ -181,7 +180,7 @@ async def test_what_arrives_during_a_write_that_fails_is_newer_than_what_is_put_
         buffer = HeartbeatBuffer(database, LEASE_S)
         _readings(buffer, [node_id], available_vram=5, available_ram=1)
         writing = asyncio.get_running_loop().create_task(buffer.flush())
-        await _somebody_waits_for_a_lock(database)
+        await somebody_waits_for_a_lock(database)
         _readings(buffer, [node_id], available_vram=4)
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -189,17 +188,6 @@ async def test_what_arrives_during_a_write_that_fails_is_newer_than_what_is_put_
     assert await buffer.flush() == 1
     hardware = await _hardware(database, node_id)
     assert (hardware.available_vram, hardware.available_ram) == (4, 1)
-
-
-async def _somebody_waits_for_a_lock(database: Database) -> None:
-    async def waits() -> bool:
-        async with database.transaction() as tx:
-            statement = text(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            return bool((await tx.execute(statement)).scalar())
-
-    await eventually(waits)
 
 
 @pytest.mark.behaviour("HB-4")
@@ -266,7 +254,7 @@ async def test_the_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database
     async with asyncio.TaskGroup() as group, database.transaction() as holding:
         await holding.execute(text("SELECT 1 FROM nodes WHERE id = CAST(:id AS uuid) FOR UPDATE"), {"id": second})
         group.create_task(buffer.flush())
-        await _somebody_waits_for_a_lock(database)
+        await somebody_waits_for_a_lock(database)
         free = await holding.execute(text("SELECT id::text FROM nodes FOR UPDATE SKIP LOCKED"))
         assert {row.id for row in free} == {second}, "the first is locked by the batch"
 

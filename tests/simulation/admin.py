@@ -170,8 +170,9 @@ class Admin:
     async def create_token(self, *, max_uses: int | None, approves: bool) -> str:
         wish = TokenIn(name=f"token {len(self.tokens)}", max_uses=max_uses, approves=approves)
         made = await self._until_known(lambda client: client.tokens.create(wish))
-        self.tokens[made.id] = TokenWill(secret=made.token, max_uses=max_uses, approves=approves)
-        return made.token
+        secret = str(made.token)
+        self.tokens[made.id] = TokenWill(secret=secret, max_uses=max_uses, approves=approves)
+        return secret
 
     async def _set(
         self,

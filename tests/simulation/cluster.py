@@ -23,7 +23,7 @@ from tests.simulation.frontends import SimFrontend
 from tests.simulation.gate import Turnstile
 from tests.simulation.invariants import Inspector
 from tests.simulation.network import Network
-from tests.simulation.plan import QUIET_S, Plan, plan_of
+from tests.simulation.plan import Plan, plan_of
 from tests.simulation.run import simulate
 from tests.simulation.settle import settle
 from tests.simulation.trace import Trace
@@ -113,8 +113,10 @@ class Cluster:
         await self._judge()
         for task in others:
             task.cancel()
-        for machine in (*self.workers, *self.frontends):
-            await machine.crash()
+        for worker in self.workers:
+            await worker.crash()
+        for frontend in self.frontends:
+            await frontend.crash()
         await self.inspector.close()
 
     async def _calm_down(self, admin: Any) -> None:
@@ -130,9 +132,9 @@ class Cluster:
             elif not worker.is_running:
                 worker.start()
         for _ in range(2):
-            await around.clock.sleep(QUIET_S / 4)
+            await around.clock.sleep(self._plan.quiet_s / 4)
             await self.admin.settle()
-        await around.clock.sleep(self._plan.faults_end_s + QUIET_S - around.now())
+        await around.clock.sleep(self._plan.faults_end_s + self._plan.quiet_s - around.now())
 
     async def _judge(self) -> None:
         give_up_s = self.around.now() + AGREE_WITHIN_S

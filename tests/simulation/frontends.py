@@ -17,7 +17,7 @@ from corral.runtime.loop import LoopPlan
 from corral.store.database import Database
 from tests.simulation.bus import SimBus
 from tests.simulation.clock import SimClock, SimIds
-from tests.simulation.gate import SimGate
+from tests.simulation.gate import SimGate, StoreFaults
 from tests.simulation.machine import Machine
 from tests.simulation.wire import Answer, Request, call_app
 from tests.simulation.worlds import ADMIN_KEY, Beat, Life, OpaqueCredentials, Surround
@@ -26,6 +26,7 @@ NODE_LEASE_S = 45.0
 LEADER_LEASE_S = 15.0
 LIVENESS_INTERVAL_S = 5.0
 PRUNE_INTERVAL_S = 60.0
+PRESENCE_INTERVAL_S = 15.0
 _HEARTBEAT = re.compile(r"/api/node/([0-9a-f-]{36})/heartbeat")
 
 
@@ -45,6 +46,7 @@ class SimFrontend:
         self.gate: SimGate | None = None
         self.machine = Machine(name, around.loop, around.turnstile)
         self.is_cut_from_store = False
+        self.own_store_faults: StoreFaults | None = None
 
     @property
     def is_listening(self) -> bool:
@@ -71,7 +73,7 @@ class SimFrontend:
         around.diary.lives[process] = Life(frontend=self.name, started_s=around.now())
         clock = SimClock(around.loop)
         self.gate = around.gate(process)
-        self._database = Database(around.url, gate=self.gate, pool_size=1)
+        self._database = around.database(self.gate)
         self._bus = SimBus(around.loop, around.network, role=Role.FRONTEND, owner_id=process)
         world = World(
             database=self._database,
@@ -84,6 +86,7 @@ class SimFrontend:
         core = Core(self._options(process), world, on_crash=self._crashed)
         # Longer than in production: hints have to do their part, and a virtual minute costs less.
         core.feed_loop.plan = LoopPlan(name="feed", interval_s=around.feed_interval_s)
+        core.presence_loop.plan = LoopPlan(name="presence", interval_s=PRESENCE_INTERVAL_S)
         core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
         self.core = core
         self.feel_conditions()
@@ -94,7 +97,7 @@ class SimFrontend:
         """Take over what is wrong with the way to the database."""
         if self.core is not None and self.gate is not None:
             conditions = self._around.conditions
-            self.gate.faults = conditions.store_faults
+            self.gate.faults = self.own_store_faults or conditions.store_faults
             self.gate.is_cut_off = self.is_cut_from_store or conditions.store_is_away
 
     async def _boot(self, core: Core, bus: SimBus) -> None:

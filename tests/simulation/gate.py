@@ -14,8 +14,6 @@ from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import text
-
 from corral.domain.errors import StoreUnavailable
 from corral.store.database import Transaction
 from tests.simulation.chance import Random
@@ -23,9 +21,7 @@ from tests.simulation.clock import SimClock, true_time
 from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import MACHINE, VirtualLoop
 
-SET_VIRTUAL_NOW = text(
-    "SELECT set_config('corral.virtual_now', :now, true), set_config('corral.participant', :participant, true)"
-)
+SET_VIRTUAL_NOW = "SELECT set_config('corral.virtual_now', $1, true), set_config('corral.participant', $2, true)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +163,7 @@ class SimGate:
 
     async def began(self, transaction: Transaction) -> None:
         """The first thing inside the transaction: the database's clock becomes the virtual one."""
-        await transaction.execute(SET_VIRTUAL_NOW, {"now": self.now().isoformat(), "participant": self._name})
+        await transaction.connection.exec_driver_sql(SET_VIRTUAL_NOW, (self.now().isoformat(), self._name))
         if self._strikes(self.faults.slow):
             self._note("slow")
             with self._loop.without_io():

@@ -13,14 +13,14 @@ from typing import Any
 from sqlalchemy import text
 
 from corral.domain.cluster import Position
-from corral.store.database import Database, Transaction
+from corral.store.database import Transaction
 from tests.simulation.admin import Admin, Will
 from tests.simulation.clock import START
 from tests.simulation.frontends import LEADER_LEASE_S, LIVENESS_INTERVAL_S, NODE_LEASE_S
 from tests.simulation.workers import SimWorker
 from tests.simulation.worlds import Surround
 
-LOOK_EVERY_S = 5.0
+LOOK_EVERY_S = 10.0
 # Between the newest heartbeat that should have counted and the loss: many times the pause between two writes.
 WRITE_CHANCE_S = 15.0
 # A new leader watches for a whole lease before it declares anybody lost.
@@ -67,7 +67,7 @@ class Inspector:
         self._around = around
         self._admin = admin
         self._workers = workers
-        self._database = Database(around.url, gate=around.gate("inspector"), pool_size=1)
+        self._database = around.database(around.gate("inspector"))
         self._last_number = 0
         self._last_witness = 0
         self._holders: dict[int, str] = {}

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     FRONTEND_RESTART = "frontend restart"
     FRONTEND_FREEZE = "frontend freeze"
     FRONTEND_WITHOUT_STORE = "frontend cut off from PostgreSQL"
+    FRONTEND_SLOW_STORE = "frontend with a slow way to PostgreSQL"
     FRONTEND_WITHOUT_BUS = "frontend cut off from the bus"
     STORE_AWAY = "PostgreSQL away"
     STORE_NOISE = "PostgreSQL unreliable"
@@ -57,6 +58,7 @@ DISTURBS_WATCH = frozenset(
         Kind.FRONTEND_RESTART,
         Kind.FRONTEND_FREEZE,
         Kind.FRONTEND_WITHOUT_STORE,
+        Kind.FRONTEND_SLOW_STORE,
         Kind.STORE_AWAY,
         Kind.STORE_NOISE,
     }
@@ -87,6 +89,8 @@ class Plan:
     feed_interval_s: float
     outbox_retention_s: float
     faults_end_s: float
+    quiet_s: float
+    """How long everybody has to come back when the faults are over."""
     faults: tuple[Fault, ...]
 
     def __str__(self) -> str:
@@ -117,11 +121,12 @@ def plan_of(seed: int) -> Plan:
         )
         end_s = HOUR_S + 110
     return Plan(
-        frontends=rng.choice((2, 2, 3)),
-        workers=rng.randint(3, 5),
+        frontends=rng.choice((2, 2, 2, 3)),
+        workers=rng.choice((3, 3, 4, 5)),
         watchers=2,
-        feed_interval_s=rng.choice((1.0, 5.0, 5.0)),
+        feed_interval_s=rng.choice((4.0, 8.0, 12.0)),
         outbox_retention_s=rng.choice((60.0, 86400.0)),
         faults_end_s=end_s,
+        quiet_s=QUIET_S,
         faults=tuple(sorted(faults, key=lambda fault: fault.start_s)),
     )

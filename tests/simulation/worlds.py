@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from corral.domain.node import Node
 from corral.ports.credentials import BusCredential
+from corral.store.database import Database
 from tests.simulation.chance import Random, chance
 from tests.simulation.clock import SimClock
 from tests.simulation.gate import SimGate, StoreFaults, Turnstile
@@ -93,6 +94,12 @@ class Surround:
     def gate(self, name: str, faults: StoreFaults | None = None) -> SimGate:
         rng = self.rng(f"{name} to the database")
         return SimGate(name, self.turnstile, loop=self.loop, rng=rng, faults=faults, trace=self.trace)
+
+    def database(self, gate: SimGate) -> Database:
+        database = Database(self.url, gate=gate, pool_size=1)
+        # Connections break at the gate here, not in the pool: the ping before each transaction would only cost time.
+        database.engine.pool._pre_ping = False
+        return database
 
     def now(self) -> float:
         return self.loop.time()

@@ -36,7 +36,7 @@ async def readyz(parts: PartsIn) -> JSONResponse:
     if reason is not None:
         status = "stopping" if reason == "stopping" else "starting"
         return JSONResponse({"status": status, "reason": reason}, status_code=503)
-    return JSONResponse({"status": "ready", "degraded": _degraded(parts, is_store_up=True)})
+    return JSONResponse({"status": "ready", "degraded": _degraded(parts, is_store_up=not parts.feed.is_away)})
 
 
 @router.get("/metrics", response_class=Response)

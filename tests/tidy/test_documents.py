@@ -67,7 +67,9 @@ def _targets() -> set[str]:
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_every_make_command_of_a_page_is_a_target(page: str) -> None:
-    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", (ROOT / page).read_text(encoding="utf-8")))
+    named = set(
+        re.findall(r"(?:`|^(?:\$ )?)make ([a-z][a-z-]*)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert named - _targets() == set()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -71,6 +72,26 @@ def test_a_cancellation_is_never_swallowed() -> None:
         and not any(isinstance(node, ast.Raise) for node in ast.walk(handler))
     ]
     assert swallowed == []
+
+
+@pytest.mark.parametrize("package", ["domain", "policy", "bus"])
+def test_nouns_and_decisions_need_the_standard_library_only(package: str) -> None:
+    """One exception: the codec of the bus decodes with pydantic."""
+    foreign = {
+        (module.path, name)
+        for module in modules(f"src/corral/{package}")
+        for name in _imported(module)
+        if name not in sys.stdlib_module_names | {"corral"}
+    }
+    assert foreign - {("src/corral/bus/codec.py", "pydantic")} == set()
+
+
+def _imported(module: Module) -> Iterator[str]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
 
 
 def test_no_test_sleeps() -> None:

@@ -18,7 +18,14 @@ from corral.domain.errors import (
     Unavailable,
     Unprocessable,
 )
-from corral.worker.membership import Next, after_failed_heartbeat, after_failed_registration, registration_pause_s
+from corral.worker.membership import (
+    EAGER_ATTEMPTS,
+    EAGER_PAUSE_S,
+    Next,
+    after_failed_heartbeat,
+    after_failed_registration,
+    registration_pause_s,
+)
 
 
 def _stranger(kind: type[CorralError]) -> CorralError:
@@ -58,5 +65,7 @@ def test_a_machine_that_was_accepted_before_does_not_end_for_want_of_a_token():
 
 
 def test_pauses_double_up_to_half_a_minute():
-    assert [registration_pause_s(number) for number in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
+    assert {registration_pause_s(number) for number in range(1, EAGER_ATTEMPTS + 1)} == {EAGER_PAUSE_S}
+    later = [registration_pause_s(EAGER_ATTEMPTS + number) for number in range(1, 8)]
+    assert later == [1, 2, 4, 8, 16, 30, 30]
     assert registration_pause_s(1_000_000) == 30

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -62,17 +62,23 @@ class Services:
 
         `end` during the start (a service may wait long for something) stops what has been started so far.
         """
-        async with asyncio.TaskGroup() as group:
-            starting = group.create_task(self.start(), name="start")
-            ending = group.create_task(self._ended.wait(), name="end")
+        starting = asyncio.get_running_loop().create_task(self.start(), name="start")
+        ending = asyncio.get_running_loop().create_task(self._ended.wait(), name="end")
+        try:
             await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done() and not starting.exception():
+            if starting.done():
+                starting.result()
                 await ending
-            starting.cancel()
-            ending.cancel()
-        await asyncio.shield(self.stop())
+        finally:
+            await asyncio.shield(self._finish(starting, ending))
         if self._fatal is not None:
             raise self._fatal
+
+    async def _finish(self, *tasks: asyncio.Task[Any]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await self.stop()
 
     async def stop(self) -> None:
         while self._started:

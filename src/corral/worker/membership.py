@@ -26,6 +26,9 @@ from corral.domain.errors import (
     Unprocessable,
 )
 
+# A frontend that is just starting is there within seconds, and a person is waiting: ask often, a few times.
+EAGER_PAUSE_S = 0.1
+EAGER_ATTEMPTS = 30
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 # A missed heartbeat is made up for well before the lease ends.
@@ -66,6 +69,8 @@ def after_failed_heartbeat(error: Exception) -> Next:
 
 
 def registration_pause_s(failures: int) -> float:
-    """1, 2, 4, … 30 seconds; the caller adds chance."""
+    """Ten times a second for three seconds, then 1, 2, 4, … 30 seconds; the caller adds chance."""
     assert failures > 0, "there is no pause before the first attempt"
-    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures - 1, 10)))
+    if failures <= EAGER_ATTEMPTS:
+        return EAGER_PAUSE_S
+    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures - EAGER_ATTEMPTS - 1, 10)))

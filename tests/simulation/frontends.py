@@ -25,6 +25,8 @@ from tests.simulation.worlds import ADMIN_KEY, Beat, Life, OpaqueCredentials, Su
 NODE_LEASE_S = 45.0
 LEADER_LEASE_S = 15.0
 LIVENESS_INTERVAL_S = 5.0
+# Longer than in production: a liveness check often comes between a heartbeat and its writing.
+HEARTBEAT_FLUSH_S = 4.0
 PRUNE_INTERVAL_S = 60.0
 PRESENCE_INTERVAL_S = 15.0
 _HEARTBEAT = re.compile(r"/api/node/([0-9a-f-]{36})/heartbeat")
@@ -154,6 +156,7 @@ class SimFrontend:
             port=80,
             nats_public_url="nats://bus:4222",
             node_lease_s=NODE_LEASE_S,
+            heartbeat_flush_s=HEARTBEAT_FLUSH_S,
             leader_lease_s=LEADER_LEASE_S,
             liveness_interval_s=LIVENESS_INTERVAL_S,
             outbox_retention_s=self._around.outbox_retention_s,

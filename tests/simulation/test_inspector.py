@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from corral.access.directory import Directory
 from corral.domain.cluster import Event, Lease, Position
+from corral.domain.errors import LeaseLost
 from corral.nodes import registration
 from corral.reconcile.leader import Leader
 from corral.store import cluster as cluster_store
@@ -57,13 +58,15 @@ def test_a_leader_that_trusts_leases_after_an_outage_is_caught(cluster_server: s
         return True
 
     monkeypatch.setattr(cluster_store, "has_watched_for", always)
-    _assert_caught(cluster_server, _plan((Kind.STORE_AWAY, 60.0, 70.0, 0)), "was declared lost")
+    away = [(Kind.STORE_AWAY, start_s, 60.0, 0) for start_s in (30.0, 110.0, 190.0)]
+    _assert_caught(cluster_server, _plan(*away, end_s=270.0), "was declared lost")
 
 
 @pytest.mark.behaviour("SIM-20")
 def test_a_leader_that_writes_without_a_fence_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def unfenced(leader: Leader, _tx: Transaction) -> Lease:
-        assert leader._held is not None, "not the leader"
+        if leader._held is None:
+            raise LeaseLost("This frontend is not the leader.")
         return leader._held
 
     monkeypatch.setattr(Leader, "fence", unfenced)

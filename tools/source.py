@@ -6,6 +6,7 @@ Paths are relative to the root of the repository, so that what is made from them
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Nothing of ours is in these, whatever lies there.
-SKIPPED = frozenset({".git", ".venv", "__pycache__", "node_modules", "dist"})
+SKIPPED = frozenset({"__pycache__", "node_modules", "dist"})
 
 
 class Problem(Exception):
@@ -33,12 +34,10 @@ class Module:
 def files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
     """Files below a folder by suffix, in a fixed order. Folders whose names begin with a dot hold no source."""
     found = []
-    for path in sorted((root / under).rglob("*")):
-        parts = path.relative_to(root).parts
-        is_ours = not any(part in SKIPPED or (part.startswith(".") and part != ".ci") for part in parts[:-1])
-        if is_ours and path.is_file() and (not suffixes or path.suffix in suffixes):
-            found.append(path)
-    return found
+    for folder, below, names in os.walk(root / under):
+        below[:] = [name for name in below if name == ".ci" or not (name in SKIPPED or name.startswith("."))]
+        found += [Path(folder, name) for name in names if not suffixes or Path(name).suffix in suffixes]
+    return sorted(found)
 
 
 def modules(under: str, root: Path = ROOT) -> Iterator[Module]:

@@ -81,11 +81,16 @@ class Services:
         await self.stop()
 
     async def stop(self) -> None:
-        while self._started:
-            service = self._started.pop()
-            outcome = await attempt(lambda s=service: _stop_within_limit(s))  # type: ignore[misc]
+        if not self._started:
+            return
+        service = self._started.pop()
+        try:
+            outcome = await attempt(lambda: _stop_within_limit(service))
             if isinstance(outcome, Failed):
                 log.warning("service did not stop cleanly", service=service.name, error=outcome.sentence)
+        finally:
+            # Also after a broken assert or a cancellation, which `attempt` lets through.
+            await self.stop()
 
 
 async def _stop_within_limit(service: Service) -> None:

@@ -36,7 +36,7 @@ class Tasks:
 
     async def join(self) -> None:
         """Wait until every task has ended by itself."""
-        if self._running:
+        while self._running:
             await asyncio.wait(set(self._running))
 
     async def close(self) -> None:

@@ -1,0 +1,175 @@
+"""A loop goes on after a failed pass, can be woken, gated and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from corral.adapters.system import SystemClock
+from corral.runtime.loop import Loop, LoopPlan
+
+# So long that only a wake makes the next pass happen within a test.
+NEVER_S = 3600.0
+
+
+class Passes:
+    """A tick that does what the script says, one entry per pass; then it succeeds."""
+
+    def __init__(self, *script: BaseException | str) -> None:
+        self._script = list(script)
+        self.count = 0
+
+    async def __call__(self) -> str:
+        self.count += 1
+        step = self._script.pop(0) if self._script else "done"
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+
+@pytest.fixture
+async def loops() -> AsyncIterator[Callable[..., Loop]]:
+    made: list[Loop] = []
+
+    def make(tick: Any, *, interval_s: float = NEVER_S, **options: Any) -> Loop:
+        plan = LoopPlan(name="test", interval_s=interval_s)
+        made.append(Loop(plan, tick, SystemClock(), random.Random(1), **options))
+        return made[-1]
+
+    yield make
+    for loop in made:
+        await loop.stop()
+
+
+async def _pass(loop: Loop) -> Any:
+    """Wake the loop and wait for the pass that follows."""
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(loop.ticked.wait())
+        await asyncio.wait([waiting], timeout=0)
+        loop.wake()
+    return waiting.result()
+
+
+@pytest.mark.behaviour("RUN-5")
+async def test_a_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop]) -> None:
+    tick = Passes(RuntimeError("away"), RuntimeError("away"), "back")
+    loop = loops(tick)
+    with capture_logs():
+        await loop.start()
+        await _pass(loop)
+        while tick.count < 3:
+            await _pass(loop)
+    assert (loop.counts.failures, loop.counts.ticks >= 3) == (2, True)
+
+
+@pytest.mark.behaviour("RUN-5")
+async def test_an_outage_is_logged_once_per_sentence_and_its_end_once(loops: Callable[..., Loop]) -> None:
+    away, other = RuntimeError("away"), RuntimeError("other")
+    loop = loops(Passes(away, away, away, other, other, "back", "well", away))
+    with capture_logs() as logs:
+        for _ in range(8):
+            await loop.run_once()
+    assert [(entry["event"], entry.get("error")) for entry in logs] == [
+        ("loop pass failed", "away"),
+        ("loop pass failed", "other"),
+        ("loop recovered", None),
+        ("loop pass failed", "away"),
+    ]
+
+
+@pytest.mark.behaviour("RUN-6")
+async def test_a_wake_during_a_pass_makes_another_pass(loops: Callable[..., Loop]) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+    count = 0
+
+    async def tick() -> int:
+        nonlocal count
+        count += 1
+        entered.set()
+        await leave.wait()
+        return count
+
+    loop = loops(tick)
+    await loop.start()
+    await entered.wait()
+    loop.wake()
+    loop.wake()
+    entered.clear()
+    leave.set()
+    await entered.wait()
+    assert count == 2, "what changed during the first pass may not have been seen by it"
+
+
+@pytest.mark.behaviour("RUN-6")
+async def test_without_a_wake_the_interval_makes_the_pass(loops: Callable[..., Loop]) -> None:
+    tick = Passes()
+    loop = loops(tick, interval_s=0.001)
+    await loop.start()
+    for _ in range(3):
+        await loop.ticked.wait()
+    assert tick.count >= 3
+
+
+@pytest.mark.behaviour("RUN-6")
+async def test_a_pass_behind_a_closed_gate_is_skipped(loops: Callable[..., Loop]) -> None:
+    is_open = False
+    tick = Passes()
+    loop = loops(tick, gate=lambda: is_open)
+    await loop.run_once()
+    assert (tick.count, loop.counts.skipped) == (0, 1)
+    is_open = True
+    await loop.run_once()
+    assert (tick.count, loop.counts.skipped) == (1, 1)
+
+
+@pytest.mark.behaviour("RUN-7")
+async def test_stopping_cancels_the_pass_and_can_be_repeated(loops: Callable[..., Loop]) -> None:
+    entered = asyncio.Event()
+    ended: list[str] = []
+
+    async def tick() -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cleaned up")
+
+    loop = loops(tick)
+    await loop.stop()
+    await loop.start()
+    await entered.wait()
+    await loop.stop()
+    await loop.stop()
+    assert ended == ["cleaned up"]
+    loop.wake()
+    entered.clear()
+    await loop.start()
+    await entered.wait()
+
+
+@pytest.mark.behaviour("RUN-7")
+async def test_a_loop_cannot_be_started_twice(loops: Callable[..., Loop]) -> None:
+    loop = loops(Passes())
+    await loop.start()
+    with pytest.raises(AssertionError):
+        await loop.start()
+
+
+@pytest.mark.behaviour("RUN-8")
+async def test_a_broken_assert_ends_the_loop_and_is_reported(loops: Callable[..., Loop]) -> None:
+    crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    loop = loops(Passes(AssertionError("a bug")), on_crash=crashed.set_result)
+    with capture_logs() as logs:
+        await loop.start()
+        assert isinstance(await crashed, AssertionError)
+    assert [entry["event"] for entry in logs] == ["task crashed"]
+
+
+def test_an_interval_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        LoopPlan(name="test", interval_s=0)

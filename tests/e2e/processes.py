@@ -61,9 +61,9 @@ class Program:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
-    async def wait(self) -> int:
+    async def wait(self, limit_s: float = END_LIMIT_S) -> int:
         assert self._process is not None, f"{self.name} was not started"
-        async with asyncio.timeout(END_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             return await self._process.wait()
 
     async def kill(self) -> None:

@@ -84,6 +84,13 @@ class Feed:
         while True:
             async with self._database.transaction() as tx:
                 events = await outbox.read(tx, self.position)
+                # Asked after reading: what was not pruned by now was there to be read.
+                limits = await outbox.bounds(tx)
+            if not limits.can_resume(self.position):
+                # This process stood still for longer than events are kept, and nothing else would tell it.
+                self._was_away = True
+                await self._return()
+                continue
             try:
                 for event in events:
                     await self._follower(event)

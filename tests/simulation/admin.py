@@ -49,6 +49,7 @@ class TokenWill:
 class Admin:
     def __init__(self, around: Surround, servers: dict[str, Server], workers: dict[str, SimWorker]) -> None:
         self._around = around
+        self._servers = servers
         self._workers = workers
         self._rng = around.rng("admin")
         self._clock = SimClock(around.loop)
@@ -192,6 +193,10 @@ class Admin:
     async def _until_known(self, call: Callable[[CorralClient], Awaitable[T]], fine: tuple[str, ...] = ()) -> Any:
         while True:
             client = self._rng.choice(self._clients)
+            if self._servers[client.url].is_frozen:
+                # The page hangs: a person goes to another. The call that was frozen half way is waited for.
+                await self._clock.sleep(PAUSE_S)
+                continue
             try:
                 return await call(client)
             except CorralError as error:

@@ -21,7 +21,7 @@ from tests.simulation.databases import cluster_database
 from tests.simulation.faults import Troublemaker
 from tests.simulation.frontends import SimFrontend
 from tests.simulation.gate import Turnstile
-from tests.simulation.invariants import Inspector
+from tests.simulation.invariants import FOUND_LOST_S, Inspector
 from tests.simulation.network import Network
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.run import simulate
@@ -125,7 +125,8 @@ class Cluster:
         around.trace.add("FAULTS are over")
         self.admin.is_done = True
         await admin
-        down = self._rng.choice([None, *self.workers])
+        # One that stays down has to be found lost, for which a short quiet leaves no time.
+        down = self._rng.choice([None, *self.workers]) if self._plan.quiet_s > FOUND_LOST_S else None
         for worker in self.workers:
             if worker is down:
                 await worker.crash()

@@ -27,7 +27,7 @@ LEADER_LEASE_S = 15.0
 LIVENESS_INTERVAL_S = 5.0
 # Longer than in production: a liveness check often comes between a heartbeat and its writing.
 HEARTBEAT_FLUSH_S = 4.0
-PRUNE_INTERVAL_S = 60.0
+PRUNE_INTERVAL_S = 20.0
 PRESENCE_INTERVAL_S = 15.0
 _HEARTBEAT = re.compile(r"/api/node/([0-9a-f-]{36})/heartbeat")
 
@@ -53,6 +53,10 @@ class SimFrontend:
     @property
     def is_listening(self) -> bool:
         return self.core is not None
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.machine.is_frozen
 
     @property
     def is_well(self) -> bool:

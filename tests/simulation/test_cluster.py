@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.cluster import run_cluster
+from tests.simulation.plan import Fault, Kind, Plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,4 +16,23 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.behaviour("SIM-20")
 def test_the_promises_hold_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_cluster(cluster_server, seed)
+    assert not outcome.violations, outcome.report()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.behaviour("SIM-27")
+@pytest.mark.parametrize("number", range(3))
+def test_a_frontend_that_slept_longer_than_events_are_kept_reads_the_state_anew(cluster_server: str, number: int):
+    sleep = Fault(start_s=60.0, length_s=120.0, kind=Kind.FRONTEND_FREEZE, target=number, strength=0.5)
+    plan = Plan(
+        frontends=2,
+        workers=3,
+        watchers=2,
+        feed_interval_s=4.0,
+        outbox_retention_s=15.0,
+        faults_end_s=182.0,
+        quiet_s=20.0,
+        faults=(sleep,),
+    )
+    outcome = run_cluster(cluster_server, number, plan)
     assert not outcome.violations, outcome.report()

@@ -61,6 +61,9 @@ class Server(Protocol):
     @property
     def is_listening(self) -> bool: ...
 
+    @property
+    def is_frozen(self) -> bool: ...
+
     def begin(self, request: Request) -> asyncio.Task[Answer]:
         """Start to work on a request; the work does not depend on who waits for it."""
         ...

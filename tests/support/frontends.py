@@ -56,9 +56,7 @@ class RunningFrontend:
 
 def options(**changes: Any) -> CoreOptions:
     """Those of a test: the real defaults, with an id of its own."""
-    base = CoreOptions(
-        frontend_id=_ids.new_id(), host="127.0.0.1", port=0, nats_public_url=NO_BUS, admin_key=ADMIN_KEY
-    )
+    base = CoreOptions(frontend_id=_ids.new_id(), host="127.0.0.1", port=0, nats_public_url=NO_BUS, admin_key=ADMIN_KEY)
     return replace(base, **changes)
 
 
@@ -83,17 +81,13 @@ async def running_frontend(
     )
     credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=600, clock=clock)
     database = Database(database_url)
-    core = Core(
-        chosen, World(database=database, bus=bus, credentials=credentials, clock=clock, ids=_ids, rng=rng)
-    )
+    core = Core(chosen, World(database=database, bus=bus, credentials=credentials, clock=clock, ids=_ids, rng=rng))
     http = HttpServer(with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics), listener)
     services = Services([http, credentials, bus, core])
     await services.start()
     try:
         async with aiohttp.ClientSession() as session:
-            yield RunningFrontend(
-                url=f"http://127.0.0.1:{port}", core=core, database=database, bus=bus, http=session
-            )
+            yield RunningFrontend(url=f"http://127.0.0.1:{port}", core=core, database=database, bus=bus, http=session)
     finally:
         await services.stop()
         await database.close()

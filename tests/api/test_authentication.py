@@ -102,11 +102,11 @@ async def test_a_key_in_the_address_is_not_looked_at(frontend: RunningFrontend) 
 
 
 @pytest.mark.behaviour("API-4")
-@pytest.mark.parametrize("key", ["é" * 40, "ck_" + "x" * 7000, " ", "ck_\t1"])
-async def test_a_key_of_strange_characters_is_refused_like_any_other(frontend: RunningFrontend, key: str) -> None:
-    async with frontend.http.get(f"{frontend.url}/api/nodes", headers={"X-Api-Key": key}) as answer:
-        assert answer.status == 401
-        assert_envelope(await answer.json(), code="not_authenticated")
+async def test_a_key_of_strange_characters_is_refused_like_any_other(frontend: RunningFrontend) -> None:
+    for key in ("é" * 40, "ck_" + "x" * 7000, " ", "ck_\t1"):
+        async with frontend.http.get(f"{frontend.url}/api/nodes", headers={"X-Api-Key": key}) as answer:
+            assert answer.status == 401, key
+            assert_envelope(await answer.json(), code="not_authenticated")
 
 
 async def _agent(frontend: RunningFrontend) -> tuple[PretendNode, str]:

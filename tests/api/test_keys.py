@@ -135,31 +135,30 @@ async def _restore(frontend: RunningFrontend) -> None:
     await frontend.core.directory.load()
 
 
+WRONG: list[Any] = [
+    {},
+    {"name": ""},
+    {"name": "x" * 101},
+    {"name": "line\nbreak"},
+    {"name": "nul\x00"},
+    {"name": 7},
+    {"name": None},
+    {"name": "k", "expires_in_s": 0},
+    {"name": "k", "expires_in_s": -1},
+    {"name": "k", "expires_in_s": 1e300},
+    {"name": "k", "expires_in_s": "soon"},
+    {"name": "k", "expires": 5},
+    {"name": "k", "is_admin": True},
+    b'{"name": "k", "expires_in_s": NaN}',
+    b'{"name": "k", "expires_in_s": Infinity}',
+    b'{"name": "half \\ud800"}',
+]
+
+
 @pytest.mark.behaviour("API-8")
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"name": ""},
-        {"name": "x" * 101},
-        {"name": "line\nbreak"},
-        {"name": "nul\x00"},
-        {"name": 7},
-        {"name": None},
-        {"name": "k", "expires_in_s": 0},
-        {"name": "k", "expires_in_s": -1},
-        {"name": "k", "expires_in_s": 1e300},
-        {"name": "k", "expires_in_s": "soon"},
-        {"name": "k", "expires": 5},
-        {"name": "k", "is_admin": True},
-        b'{"name": "k", "expires_in_s": NaN}',
-        b'{"name": "k", "expires_in_s": Infinity}',
-        b'{"name": "half \\ud800"}',
-    ],
-    ids=lambda body: str(body)[:50],
-)
-async def test_a_key_that_makes_no_sense_is_not_made(frontend: RunningFrontend, body: Any) -> None:
-    status, answer = await frontend.call("POST", "/api/keys", body, Content_Type="application/json")
-    assert status == 400, answer
-    assert_envelope(answer)
+async def test_a_key_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
+    for body in WRONG:
+        status, answer = await frontend.call("POST", "/api/keys", body, Content_Type="application/json")
+        assert status == 400, f"{body}: {answer}"
+        assert_envelope(answer)
     assert len(await _keys(frontend)) == 1

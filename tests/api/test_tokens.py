@@ -107,33 +107,32 @@ async def test_a_token_may_come_in_the_body_and_may_approve(frontend: RunningFro
         assert (status, answer["approved"], answer["status"]) == (201, True, "healthy")
 
 
+WRONG: list[Any] = [
+    {"name": ""},
+    {"name": "x" * 101},
+    {"name": "bell\a"},
+    {"max_uses": 0},
+    {"max_uses": -1},
+    {"max_uses": 2**63},
+    {"max_uses": 1.5},
+    {"max_uses": "many"},
+    {"expires_in_s": 0},
+    {"expires_in_s": -3},
+    {"expires_in_s": 1e30},
+    {"approves": "perhaps"},
+    {"max_use": 3},
+    {"uses": 0},
+    {"token": "cj_mine"},
+    b'{"expires_in_s": NaN}',
+    b'{"expires_in_s": -Infinity}',
+]
+
+
 @pytest.mark.behaviour("API-10")
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"name": ""},
-        {"name": "x" * 101},
-        {"name": "bell\a"},
-        {"max_uses": 0},
-        {"max_uses": -1},
-        {"max_uses": 2**63},
-        {"max_uses": 1.5},
-        {"max_uses": "many"},
-        {"expires_in_s": 0},
-        {"expires_in_s": -3},
-        {"expires_in_s": 1e30},
-        {"approves": "perhaps"},
-        {"max_use": 3},
-        {"uses": 0},
-        {"token": "cj_mine"},
-        b'{"expires_in_s": NaN}',
-        b'{"expires_in_s": -Infinity}',
-    ],
-    ids=lambda body: str(body)[:40],
-)
-async def test_a_token_that_makes_no_sense_is_not_made(frontend: RunningFrontend, body: Any) -> None:
-    status, answer = await frontend.call("POST", "/api/tokens", body, Content_Type="application/json")
-    assert status == 400, answer
-    error = assert_envelope(answer, code="invalid_request")
-    assert error["details"]["problems"][0]["field"] in str(body)
+async def test_a_token_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
+    for body in WRONG:
+        status, answer = await frontend.call("POST", "/api/tokens", body, Content_Type="application/json")
+        assert status == 400, f"{body}: {answer}"
+        error = assert_envelope(answer, code="invalid_request")
+        assert error["details"]["problems"][0]["field"] in str(body)
     assert await _tokens(frontend) == []

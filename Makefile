@@ -16,16 +16,23 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "error: 'python3 -m venv' failed; on Debian: apt install python3-venv" >&2; exit 1; }
 
+# uv is several times faster and shows its progress; pip knows mirrors that uv has not been told of.
+define install_locked
+	@$(BIN)/uv pip install --python $(BIN)/python --compile-bytecode --require-hashes -r $(1) \
+	  || { echo "uv could not do it; trying with pip, which takes longer" >&2; $(PIP) install --require-hashes -r $(1); }
+endef
+
 # The stamps say what has been installed; they are remade when what they stand on changes.
 $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
-	@echo "Installing Corral into $(VENV) (about 90 MB, once)" >&2
-	@$(PIP) install --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@echo "Installing Corral into $(VENV) (about 110 MB, once)" >&2
+	@$(PIP) install --require-hashes -r requirements/build.txt
+	$(call install_locked,requirements/run.txt)
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing what the tests and checks need" >&2
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	$(call install_locked,requirements/dev.txt)
 	@touch $@
 
 .PHONY: install

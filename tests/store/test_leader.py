@@ -205,6 +205,19 @@ async def test_no_node_is_lost_before_the_leaders_have_watched_for_one_lease(
     assert await check.tick() == [], "once is enough"
 
 
+@pytest.mark.behaviour("LEAD-3")
+async def test_a_leader_that_was_replaced_declares_nobody_lost(database: Database, silent_node: str) -> None:
+    old, new = _leader(database, "old"), _leader(database, "new")
+    await old.tick()
+    await _run_out(database)
+    await new.tick()
+    await _change(database, "UPDATE leases SET unbroken_since = corral_now() - interval '1 hour'")
+    assert old.is_leader(), "it does not know yet"
+    with pytest.raises(LeaseLost):
+        await LivenessCheck(database, old, NODE_LEASE_S).tick()
+    assert await LivenessCheck(database, new, NODE_LEASE_S).tick() == [silent_node]
+
+
 @pytest.mark.behaviour("LEAD-5")
 async def test_a_handover_in_time_does_not_start_the_watch_anew(database: Database, silent_node: str) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")

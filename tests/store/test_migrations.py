@@ -128,6 +128,31 @@ async def test_two_processes_that_migrate_an_empty_database_at_once_both_succeed
     assert sorted(out.decode().strip() for out, _ in ended) == ["False", "True"], "the work is done once"
 
 
+class _NoticedClock(SystemClock):
+    """Tells when somebody has decided to wait."""
+
+    def __init__(self) -> None:
+        self.slept = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.set()
+        await super().sleep(0)
+
+
+@pytest.mark.behaviour("MIG-3")
+async def test_a_process_waits_while_another_one_migrates(empty: Database) -> None:
+    clock = _NoticedClock()
+    async with asyncio.TaskGroup() as group, empty.transaction() as other:
+        await other.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": migrate_module._LOCK})
+        migrating = group.create_task(migrate(empty, clock))
+        noticed = group.create_task(clock.slept.wait())
+        await asyncio.wait([migrating, noticed], return_when=asyncio.FIRST_COMPLETED)
+        noticed.cancel()
+        assert not migrating.done()
+        assert (await other.execute(text("SELECT to_regclass('nodes')"))).scalar() is None
+    assert migrating.result() is True
+
+
 @pytest.mark.behaviour("MIG-3")
 async def test_a_migration_that_fails_leaves_the_database_empty(
     empty: Database, monkeypatch: pytest.MonkeyPatch

@@ -24,8 +24,10 @@ _HOSTS = re.compile(
     r"|([\w-]+\.)*(example(\.(com|net|org))?|test|invalid)"
     r"|keepachangelog\.com|semver\.org|diataxis\.fr|json-schema\.org|www\.w3\.org|spec\.openapis\.org"
 )
-# `one`, `two` and `someone` are nobody.
-_MACHINE_PATH = re.compile(r"(?<![\w.~/<-])/(?:root|work|(?:home|Users)/(?!one/|two/|someone/)[A-Za-z][\w-]*)/[\w.-]+")
+# `one`, `two`, `you` and `someone` are nobody.
+_MACHINE_PATH = re.compile(
+    r"(?<![\w.~/<-])/(?:root|work|(?:home|Users)/(?!one/|two/|you/|someone/)[A-Za-z][\w-]*)/[\w.-]+"
+)
 _TEXT = (".py", ".md", ".toml", ".txt", ".in", ".json", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".mako", "")
 
 

@@ -17,8 +17,6 @@ from tests.simulation.workers import SimWorker
 from tests.simulation.worlds import Surround
 
 NOTICE_S = 20.0
-# Longer than a leader's lease: what was decided before the delay is stale after it.
-SLOW_STORE = StoreFaults(delay=0.6, delay_s=25.0, lose_reply=0.1)
 
 
 class Troublemaker:
@@ -34,7 +32,7 @@ class Troublemaker:
             Kind.FRONTEND_RESTART: self._frontend_restart,
             Kind.FRONTEND_FREEZE: self._frontend_freeze,
             Kind.FRONTEND_WITHOUT_STORE: self._frontend_without_store,
-            Kind.FRONTEND_SLOW_STORE: self._frontend_slow_store,
+            Kind.FRONTEND_STALLED_STORE: self._frontend_stalled_store,
             Kind.FRONTEND_WITHOUT_BUS: self._frontend_without_bus,
             Kind.STORE_AWAY: self._store_away,
             Kind.STORE_NOISE: self._store_noise,
@@ -114,13 +112,14 @@ class Troublemaker:
             frontend.feel_conditions()
 
     @asynccontextmanager
-    async def _frontend_slow_store(self, fault: Fault) -> AsyncIterator[None]:
+    async def _frontend_stalled_store(self, fault: Fault) -> AsyncIterator[None]:
         frontend = self._frontend(fault)
         with _Away(frontend, self._around):
-            frontend.own_store_faults = SLOW_STORE
+            # Often longer than a leader's lease: what was decided before is stale when it arrives.
+            frontend.is_store_stalled = True
             frontend.feel_conditions()
             yield
-            frontend.own_store_faults = None
+            frontend.is_store_stalled = False
             frontend.feel_conditions()
 
     @asynccontextmanager

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import cache
 from typing import Any
 
+from fastapi import FastAPI
+
 from corral.api.application import create_app, with_edge
+from corral.api.metrics import Metrics
 from corral.app.core import Core, CoreOptions, World
 from corral.bus.subjects import Role
 from corral.runtime.loop import LoopPlan
 from corral.store.database import Database
 from tests.simulation.bus import SimBus
 from tests.simulation.clock import SimClock, SimIds
-from tests.simulation.gate import SimGate, StoreFaults
+from tests.simulation.gate import SimGate
 from tests.simulation.machine import Machine
 from tests.simulation.wire import Answer, Request, call_app
 from tests.simulation.worlds import ADMIN_KEY, Beat, Life, OpaqueCredentials, Surround
@@ -48,7 +52,7 @@ class SimFrontend:
         self.gate: SimGate | None = None
         self.machine = Machine(name, around.loop, around.turnstile)
         self.is_cut_from_store = False
-        self.own_store_faults: StoreFaults | None = None
+        self.is_store_stalled = False
 
     @property
     def is_listening(self) -> bool:
@@ -96,14 +100,15 @@ class SimFrontend:
         core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
         self.core = core
         self.feel_conditions()
-        self._app = with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics)
+        self._app = with_edge(_application(self.name, core), core.parts, core.metrics)
         self.machine.run(self._boot(core, self._bus), name="boot")
 
     def feel_conditions(self) -> None:
         """Take over what is wrong with the way to the database."""
         if self.core is not None and self.gate is not None:
             conditions = self._around.conditions
-            self.gate.faults = self.own_store_faults or conditions.store_faults
+            self.gate.faults = conditions.store_faults
+            self.gate.stall(stalls=self.is_store_stalled)
             self.gate.is_cut_off = self.is_cut_from_store or conditions.store_is_away
 
     async def _boot(self, core: Core, bus: SimBus) -> None:
@@ -166,3 +171,16 @@ class SimFrontend:
             outbox_retention_s=self._around.outbox_retention_s,
             admin_key=ADMIN_KEY,
         )
+
+
+@cache
+def _empty_application(name: str) -> FastAPI:
+    """Routes are worked out at their first use, which takes longer than all that the simulated cluster does there."""
+    return create_app(None, Metrics())
+
+
+def _application(name: str, core: Core) -> FastAPI:
+    """One per address: the process before has ended when the next one takes it over."""
+    application = _empty_application(name)
+    application.state.parts, application.state.metrics = core.parts, core.metrics
+    return application

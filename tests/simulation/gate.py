@@ -144,11 +144,21 @@ class SimGate:
         self._clock = SimClock(loop)
         self.faults = faults or StoreFaults()
         self.is_cut_off = False
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def stall(self, *, stalls: bool) -> None:
+        """Hold everything up, as a network does that drops packets for a while and delivers them in the end."""
+        if stalls:
+            self._flows.clear()
+        else:
+            self._flows.set()
 
     @asynccontextmanager
     async def pass_through(self) -> AsyncIterator[None]:
         """Around one transaction, from before the connection is taken until after it is given back."""
         await self._delay()
+        await self._flows.wait()
         if self._breaks(self.faults.refuse):
             self._note("refused")
             raise StoreUnavailable(f"{self._name}: the simulated database refuses the connection.")

@@ -24,7 +24,7 @@ class Kind(StrEnum):
     FRONTEND_RESTART = "frontend restart"
     FRONTEND_FREEZE = "frontend freeze"
     FRONTEND_WITHOUT_STORE = "frontend cut off from PostgreSQL"
-    FRONTEND_SLOW_STORE = "frontend with a slow way to PostgreSQL"
+    FRONTEND_STALLED_STORE = "frontend whose way to PostgreSQL stalls"
     FRONTEND_WITHOUT_BUS = "frontend cut off from the bus"
     STORE_AWAY = "PostgreSQL away"
     STORE_NOISE = "PostgreSQL unreliable"
@@ -58,7 +58,7 @@ DISTURBS_WATCH = frozenset(
         Kind.FRONTEND_RESTART,
         Kind.FRONTEND_FREEZE,
         Kind.FRONTEND_WITHOUT_STORE,
-        Kind.FRONTEND_SLOW_STORE,
+        Kind.FRONTEND_STALLED_STORE,
         Kind.STORE_AWAY,
         Kind.STORE_NOISE,
     }

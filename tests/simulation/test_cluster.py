@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.cluster import run_cluster
-from tests.simulation.plan import Fault, Kind, Plan
+from tests.simulation.plan import Fault, Kind, Plan, plan_of
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.behaviour("SIM-20")
+@pytest.mark.behaviour("SIM-21")
+@pytest.mark.behaviour("SIM-22")
+@pytest.mark.behaviour("SIM-23")
+@pytest.mark.behaviour("SIM-24")
+@pytest.mark.behaviour("SIM-25")
+@pytest.mark.behaviour("SIM-26")
 def test_the_promises_hold_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_cluster(cluster_server, seed)
     assert not outcome.violations, outcome.report()
@@ -36,3 +45,26 @@ def test_a_frontend_that_slept_longer_than_events_are_kept_reads_the_state_anew(
     )
     outcome = run_cluster(cluster_server, number, plan)
     assert not outcome.violations, outcome.report()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.behaviour("SIM-28")
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_run_of_the_cluster_repeats_itself(cluster_server: str, number: int):
+    first = run_cluster(cluster_server, number, _storm(number))
+    assert first.trace.digest() == run_cluster(cluster_server, number, _storm(number)).trace.digest()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.behaviour("SIM-28")
+def test_a_run_of_the_cluster_repeats_itself_in_another_process(cluster_server: str):
+    command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", "tests.simulation.cluster", cluster_server, "6"]
+    other = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert other.stdout.split() == [run_cluster(cluster_server, 6).trace.digest()]
+
+
+def _storm(seed: int) -> Plan:
+    """The faults of a seed in half the time and without the quiet: enough for a comparison."""
+    plan = plan_of(seed)
+    halved = tuple(replace(each, start_s=each.start_s / 2, length_s=each.length_s / 2) for each in plan.faults)
+    return replace(plan, faults=halved, faults_end_s=plan.faults_end_s / 2, quiet_s=5.0)

@@ -70,8 +70,10 @@ def test_a_leader_that_writes_without_a_fence_is_caught(cluster_server: str, mon
         return leader._held
 
     monkeypatch.setattr(Leader, "fence", unfenced)
-    slow = [(Kind.FRONTEND_SLOW_STORE, start_s, 60.0, turn) for turn, start_s in enumerate((20.0, 90.0, 160.0, 230.0))]
-    plan = _plan(*slow, end_s=300.0, outbox_retention_s=20.0)
+    stalls = [
+        (Kind.FRONTEND_STALLED_STORE, start_s, 25.0, turn) for turn, start_s in enumerate((40.0, 90.0, 140.0, 190.0))
+    ]
+    plan = _plan(*stalls, end_s=230.0, outbox_retention_s=20.0)
     _assert_caught(cluster_server, plan, " wrote ")
 
 

@@ -19,6 +19,7 @@ from tools.markdown import page, table
 from tools.source import ROOT, Module, Problem, literal_text, modules
 
 MARK = "pytest.mark.behaviour"
+TITLES = {"api": "API", "cli": "Command line", "up": "`corral up`", "bus": "The bus", "worker": "The worker"}
 _CHECKLISTS = (
     "Ids that begin with `NODE-` and `OPS-` keep the numbers of the project's checklists for nodes and for operations;"
     " the other areas are numbered by themselves."
@@ -43,7 +44,10 @@ def render(root: Path = ROOT) -> str:
     ]
     for area, members in sorted(areas.items()):
         rows = [(f"`{one.id}`", one.sentence, "<br>".join(f"`{test}`" for test in one.tests)) for one in members]
-        blocks += [f"## {area.replace('-', ' ').capitalize()}", table(["id", "what holds", "shown by"], rows)]
+        blocks += [
+            f"## {TITLES.get(area, area.replace('-', ' ').capitalize())}",
+            table(["id", "what holds", "shown by"], rows),
+        ]
     return page("Behaviours", *blocks)
 
 

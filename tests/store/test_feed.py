@@ -140,9 +140,7 @@ async def test_a_position_from_another_database_is_told_to_read_anew(feed: Feed)
 
 
 @pytest.mark.behaviour("OUT-6")
-async def test_a_watcher_behind_the_ring_reads_from_the_database(
-    database: Database, feed: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_watcher_behind_the_ring_reads_from_the_database(database: Database, feed: Feed) -> None:
     feed._ring = deque(maxlen=2)
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
         assert isinstance(await anext(stream), Quiet)
@@ -171,9 +169,7 @@ async def test_a_watcher_behind_the_horizon_is_told_so_in_the_middle_of_its_watc
 
 
 @pytest.mark.behaviour("OUT-6")
-async def test_more_events_than_one_read_takes_all_arrive(
-    database: Database, feed: Feed, followed: Followed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_events_than_one_read_takes_all_arrive(database: Database, feed: Feed, followed: Followed) -> None:
     keys = [str(number) for number in range(outbox.READ_LIMIT + 20)]
     async with database.transaction() as tx:
         await outbox.append_many(tx, "test.happened", [(key, {}) for key in keys])

@@ -154,9 +154,7 @@ async def test_a_process_waits_while_another_one_migrates(empty: Database) -> No
 
 
 @pytest.mark.behaviour("MIG-3")
-async def test_a_migration_that_fails_leaves_the_database_empty(
-    empty: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_migration_that_fails_leaves_the_database_empty(empty: Database) -> None:
     async with empty.transaction() as tx:
         await tx.execute(text("CREATE TABLE audit (in_the_way int)"))
     with pytest.raises(Exception, match="already exists"):

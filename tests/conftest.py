@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+
+from corral.store.database import Database
 from tests.simulation.postgres import postgres_server
 from tests.support.databases import fresh_database, make_template
 from tests.support.frontends import RunningFrontend, running_frontend
-
-from corral.store.database import Database
 
 
 @pytest.fixture(scope="session")

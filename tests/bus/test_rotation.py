@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random  # noqa: TID251 - makes the seeded generator that is passed in
+import random
 from datetime import timedelta
 from typing import Any
 

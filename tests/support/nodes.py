@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.frontends import RunningFrontend
-
 from corral.adapters.system import SystemIds
+from tests.support.frontends import RunningFrontend
 
 GIB = 1024**3
 _ids = SystemIds()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.worker.hardware.helpers import GIB, recorded
 
 from corral.worker.hardware import detect
 from corral.worker.hardware.capability import CapabilityFacts, decide_capability
+from tests.unit.worker.hardware.helpers import GIB, recorded
 
 CARD = CapabilityFacts(
     system="linux",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 from corral.worker.hardware import detect
+from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 # machine: capability, vendor, compute capability, total VRAM, available VRAM, unified memory
 EXPECTED = {

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.worker.hardware.helpers import GIB, recorded
 
 from corral.worker.hardware import DiskReading, as_report, detect, read_disk
 from corral.worker.hardware.patience import Patience
+from tests.unit.worker.hardware.helpers import GIB, recorded
 
 
 @pytest.mark.behaviour("HW-12")

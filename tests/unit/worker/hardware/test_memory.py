@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.worker.hardware.helpers import GIB, recorded
 
 from corral.worker.hardware.memory import read_memory
 from corral.worker.hardware.recording import RecordedMachine, Recording
+from tests.unit.worker.hardware.helpers import GIB, recorded
 
 PHYSICAL = (64 * GIB - 1234567168, 50 * GIB)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 from corral.worker.hardware import DiskReading, as_report, detect
+from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 
 def test_every_field_of_a_machine_is_reported():

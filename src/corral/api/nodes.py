@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 
 from corral.api.parts import AdminIn, PartsIn
 from corral.api.views import node_out, replica_out
@@ -30,6 +30,7 @@ from corral.wire.nodes import (
 
 router = APIRouter(prefix="/api/nodes", tags=["nodes"])
 Labels = dict[str, str]
+LabelsIn = Annotated[Labels, Body(examples=[{"zone": "b", "team": "speech"}])]
 
 
 @router.get("")
@@ -132,13 +133,13 @@ async def show_labels(parts: PartsIn, _: AdminIn, node: str) -> Labels:
 
 
 @router.put("/{node}/labels")
-async def put_labels(parts: PartsIn, admin: AdminIn, node: str, body: Labels) -> Labels:
+async def put_labels(parts: PartsIn, admin: AdminIn, node: str, body: LabelsIn) -> Labels:
     """Make the admin's labels exactly these; labels of the machine and the worker stay."""
     return (await settings.put_labels(parts.database, node, body, admin.name)).label_map
 
 
 @router.patch("/{node}/labels")
-async def patch_labels(parts: PartsIn, admin: AdminIn, node: str, body: Labels) -> Labels:
+async def patch_labels(parts: PartsIn, admin: AdminIn, node: str, body: LabelsIn) -> Labels:
     """Set these labels and leave the others."""
     return (await settings.patch_labels(parts.database, node, body, admin.name)).label_map
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from corral.wire.base import Lenient, Strict
 
@@ -15,6 +15,10 @@ Lifetime = Annotated[float, Field(gt=0, le=10 * YEAR_S)]
 
 
 class TokenIn(Strict):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "rack 2", "max_uses": 4, "expires_in_s": 3600, "approves": False}]}
+    )
+
     name: Label = Field(default="join token", examples=["rack 2"])
     max_uses: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=1, description="How many machines may join with it; null for any number."
@@ -42,6 +46,8 @@ class TokenMade(TokenOut):
 
 
 class KeyIn(Strict):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ci", "expires_in_s": 7_776_000}]})
+
     name: Label = Field(examples=["ci"])
     expires_in_s: Lifetime | None = None
 

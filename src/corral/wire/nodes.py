@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from corral.wire.base import Lenient, Strict
 
@@ -48,8 +48,29 @@ class HardwareReport(Lenient):
     gpus: Annotated[list[Gpu], Field(max_length=64)] | None = None
 
 
+_REGISTER_EXAMPLE = {
+    "name": "gpu-a",
+    "credential": "cn_made-by-the-worker-itself-0123456789abcdef",
+    "boot_id": "01a1de68-9592-79f8-9ffb-5e7de31e71e1",
+    "address": "10.0.0.7:50050",
+    "labels": {"zone": "b"},
+    "total_vram": 25_769_803_776,
+    "available_vram": 24_000_000_000,
+    "gpu_vendor": "nvidia",
+    "capability": "nvidia-cuda-13",
+}
+_HEARTBEAT_EXAMPLE = {
+    "boot_id": "01a1de68-9592-79f8-9ffb-5e7de31e71e1",
+    "bus_ok": True,
+    "available_vram": 9_000_000_000,
+    "available_disk": 0,
+}
+
+
 class RegisterIn(HardwareReport):
     """`POST /api/node/register`: a worker presents itself, the first time and after every start."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_REGISTER_EXAMPLE]})
 
     name: Name
     node_type: str = "backend"
@@ -88,6 +109,8 @@ class RegisterOut(Lenient):
 
 class HeartbeatIn(HardwareReport):
     """`POST /api/node/{id}/heartbeat`: every field may be absent, which leaves the last value."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_HEARTBEAT_EXAMPLE]})
 
     boot_id: Annotated[str, StringConstraints(max_length=64)] | None = None
     bus_ok: bool | None = Field(default=None, description="Whether the worker is on the bus.")

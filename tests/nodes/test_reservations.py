@@ -101,3 +101,13 @@ async def test_nothing_can_be_reserved_where_free_vram_is_unknown_and_nothing_al
 async def test_a_reservation_on_an_unknown_node_is_not_found(database: Database) -> None:
     with pytest.raises(NotFound):
         await _reserve(database, NodeId(ids.new_id()), "load", 1)
+
+
+@pytest.mark.behaviour("NODE-26")
+async def test_a_holder_that_reserves_again_changes_what_it_holds(database: Database) -> None:
+    node_id = await _node(database)
+    assert await _reserve(database, node_id, "load", 6 * GIB)
+    assert await _reserve(database, node_id, "load", 8 * GIB), "its own reservation is not in its way"
+    assert (await _read(database, node_id)).reserved_vram == 8 * GIB
+    assert not await _reserve(database, node_id, "load", 1000 * GIB)
+    assert (await _read(database, node_id)).reserved_vram == 8 * GIB, "a refused change leaves what was there"

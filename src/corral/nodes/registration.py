@@ -165,15 +165,20 @@ def _reported(wish: Registration) -> dict[str, Any]:
     """Everything that the worker says about itself is written as it is, absent values included."""
     hardware = {item.name: getattr(wish.hardware, item.name) for item in fields(Hardware)}
     hardware["gpus"] = None if wish.hardware.gpus is None else list(wish.hardware.gpus)
-    return hardware | {
-        "boot_id": wish.boot_id,
-        "bus_public_key": wish.bus_public_key,
-        "version": wish.version,
-        "address": wish.address,
-        "http_address": wish.http_address,
-        "slots_reported": max(1, wish.slots),
-        "budget_reported": wish.budget or None,
-    }
+    # A call without a bus key leaves the one that is known: it is the one to revoke when the node is removed.
+    bus_key = {} if wish.bus_public_key is None else {"bus_public_key": wish.bus_public_key}
+    return (
+        hardware
+        | bus_key
+        | {
+            "boot_id": wish.boot_id,
+            "version": wish.version,
+            "address": wish.address,
+            "http_address": wish.http_address,
+            "slots_reported": max(1, wish.slots),
+            "budget_reported": wish.budget or None,
+        }
+    )
 
 
 async def _refresh_labels(tx: Transaction, node_id: NodeId, wish: Registration) -> None:

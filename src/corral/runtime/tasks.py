@@ -10,7 +10,8 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-CANCEL_AGAIN_S = 1.0
+# Long enough for a task's own last act, short beside the time that a service has to stop.
+CANCEL_AGAIN_S = 5.0
 
 
 class Tasks:

@@ -81,10 +81,15 @@ def _to_replica(row: Any) -> Replica:
 
 
 async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, holder: str, size_bytes: int) -> None:
-    """Set VRAM aside for a load. Two that race wait for each other on the node's row; only what fits is granted."""
+    """Set VRAM aside for a load. Two that race wait for each other on the node's row; only what fits is granted.
+
+    A holder that reserves again on the same node changes what it holds there.
+    """
     if size_bytes == 0:
         return
-    node = await node_store.lock_node(tx, node_id)
+    await node_store.lock_node(tx, node_id)
+    await release_vram(tx, node_id, holder)
+    node = await node_store.get_node(tx, node_id)
     free = free_vram(node)
     if free is None or free < size_bytes:
         raise Conflict(

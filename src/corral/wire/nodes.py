@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 
 from corral.wire.base import Lenient, Strict
 
@@ -48,7 +49,7 @@ class HardwareReport(Lenient):
     gpus: Annotated[list[Gpu], Field(max_length=64)] | None = None
 
 
-_REGISTER_EXAMPLE = {
+_REGISTER_EXAMPLE: JsonDict = {
     "name": "gpu-a",
     "credential": "cn_made-by-the-worker-itself-0123456789abcdef",
     "boot_id": "01a1de68-9592-79f8-9ffb-5e7de31e71e1",
@@ -59,7 +60,7 @@ _REGISTER_EXAMPLE = {
     "gpu_vendor": "nvidia",
     "capability": "nvidia-cuda-13",
 }
-_HEARTBEAT_EXAMPLE = {
+_HEARTBEAT_EXAMPLE: JsonDict = {
     "boot_id": "01a1de68-9592-79f8-9ffb-5e7de31e71e1",
     "bus_ok": True,
     "available_vram": 9_000_000_000,

@@ -164,6 +164,15 @@ async def test_topics_choose_what_is_told(frontend: RunningFrontend) -> None:
         assert [frame.event for frame in seen] == ["node.registered", "node.approved", "key.created"]
 
 
+@pytest.mark.behaviour("EVT-4")
+async def test_what_is_not_told_moves_the_place_to_resume_from_all_the_same(frontend: RunningFrontend) -> None:
+    async with open_stream(frontend.url, topics="key") as stream:
+        hello = await stream.next()
+        await _token(frontend, "of no interest")
+        await stream.moved_past(hello.id or "")
+        assert [stream.last_id] == await _written(frontend, hello.id or "")
+
+
 @pytest.mark.behaviour("EVT-5")
 async def test_a_frontend_that_stops_ends_its_streams_cleanly_and_another_goes_on(
     frontend: RunningFrontend, database_url: str

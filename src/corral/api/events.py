@@ -45,9 +45,7 @@ async def _stream(parts: Parts, after: Position | None, wanted: tuple[str, ...])
     yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n"
     try:
         async for item in parts.feed.watch(start, QUIET_S):
-            text = _render(item, wanted)
-            if text:
-                yield text
+            yield _render(item, wanted)
     except StoreUnavailable:
         return  # The client comes back with its last id; by then PostgreSQL may be back too.
 
@@ -58,5 +56,6 @@ def _render(item: Event | Reset | Quiet, wanted: tuple[str, ...]) -> str:
     if isinstance(item, Reset):
         return f"id: {item.position}\nevent: reset\ndata: {{}}\n\n"
     if wanted and not item.kind.startswith(wanted):
-        return ""
+        # A frame without data is no event to anybody, but it moves the place from which the client resumes.
+        return f"id: {item.position}\n\n"
     return f"id: {item.position}\nevent: {item.kind}\ndata: {event_out(item).model_dump_json()}\n\n"

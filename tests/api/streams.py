@@ -22,15 +22,11 @@ class Stream:
         self._parser = SseParser()
         self._frames: list[Frame] = []
 
-    async def moved_past(self, position: str) -> None:
-        """Read on, past frames without data, until the place to resume from is another one."""
+    async def moves_to(self, position: str) -> None:
+        """Read on, past frames without data, until this is the place to resume from."""
         async with asyncio.timeout(FRAME_LIMIT_S):
-            while self._parser.last_id in (None, position):
+            while self._parser.last_id != position:
                 self._frames += self._parser.feed(await self.response.content.readany())
-
-    @property
-    def last_id(self) -> str | None:
-        return self._parser.last_id
 
     async def next(self) -> Frame:
         """The next frame; fails at the end of the stream."""

@@ -162,10 +162,11 @@ class Admin:
     async def _help_refused_workers(self) -> None:
         for name in sorted(self._workers):
             worker = self._workers[name]
-            if worker.was_refused_for_its_token:
+            if worker.was_refused_for_its_token or worker.waits_for_a_token:
                 worker.token = await self.create_token(max_uses=1, approves=False)
                 worker.was_refused_for_its_token = False
                 if worker.is_wanted:
+                    await worker.crash()
                     worker.start()
 
     async def create_token(self, *, max_uses: int | None, approves: bool) -> str:

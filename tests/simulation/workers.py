@@ -81,6 +81,11 @@ class SimWorker:
     def is_running(self) -> bool:
         return self._services is not None
 
+    @property
+    def waits_for_a_token(self) -> bool:
+        """It was removed, and its token does not let it in again: it goes on asking until somebody helps."""
+        return self.agent is not None and "join token" in (self.agent.not_ready() or "")
+
     def start(self) -> None:
         """A new process with a new boot id."""
         self.is_wanted = True

@@ -24,6 +24,7 @@ def test_a_frontend_is_told_where_everything_is() -> None:
         "CORRAL_NATS_URL": "nats://127.0.0.1:1",
         "CORRAL_NATS_ACCOUNT_SEED_FILE": "/home/one/.corral/secrets/nats-account.seed",
         "CORRAL_NATS_OPERATOR_SEED_FILE": "/home/one/.corral/secrets/nats-operator.seed",
+        "CORRAL_NATS_SYSTEM_SEED_FILE": "/home/one/.corral/secrets/nats-system.seed",
         "CORRAL_ADMIN_KEY_FILE": "/home/one/.corral/admin.key",
         "CORRAL_LOCAL_JOIN_TOKEN_FILE": "/home/one/.corral/secrets/local-join-token",
         "CORRAL_HOST": "127.0.0.1",
@@ -61,6 +62,7 @@ def test_a_worker_is_not_told_what_only_a_frontend_needs() -> None:
         "CORRAL_ADMIN_KEY": "ck_mine",
         "CORRAL_KEY": "ck_mine",
         "CORRAL_NATS_OPERATOR_SEED_FILE": "/f",
+        "CORRAL_NATS_SYSTEM_SEED_FILE": "/f",
         "CORRAL_TOKEN": "cj_mine",
         "CORRAL_LABELS": "rack=2",
     }

@@ -253,7 +253,7 @@ def test_secrets_are_private_and_neither_in_arguments_nor_in_logs(cluster: Clust
     secrets = cluster.secrets()
     assert secrets["admin.key"].startswith("ck_")
     assert secrets["local-join-token"].startswith("cj_")
-    assert len(secrets) == 6
+    assert len(secrets) == 7
     arguments = " ".join(" ".join(psutil.Process(pid).cmdline()) for pid in cluster.living())
     with contextlib.suppress(AssertionError):
         cluster.sql("select no_such_column")

@@ -6,6 +6,7 @@ Pure ASGI, because the framework's own middleware would buffer streams.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable
 
@@ -18,6 +19,8 @@ from corral.api.metrics import Metrics
 from corral.ports.runtime import Clock, Ids
 
 log = structlog.get_logger(__name__)
+# Asked before a line is built: nearly always nobody wants it.
+_access = logging.getLogger(__name__)
 
 BODY_BYTES_MAX = 1024 * 1024
 _TOO_LARGE = f"The body is larger than {BODY_BYTES_MAX // 1024} KiB."
@@ -62,7 +65,11 @@ class Edge:
             await self._serve(scope, receive, send_with_id)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            self._metrics.answered(scope["method"], route, status, self._clock.monotonic() - started)
+            seconds = self._clock.monotonic() - started
+            self._metrics.answered(scope["method"], route, status, seconds)
+            if _access.isEnabledFor(logging.DEBUG):
+                took_ms = round(seconds * 1000, 1)
+                log.debug("answered", method=scope["method"], path=scope["path"], status=status, took_ms=took_ms)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         reason = None if scope["path"] in _ALWAYS_SERVED else self._not_ready()

@@ -18,7 +18,9 @@ from corral.app.redaction import redact
 from corral.app.settings.models import LogFormat, LogLevel
 
 # Chatty at the level that suits us; their warnings are still shown.
-_QUIET_LOGGERS = ("sqlalchemy", "aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic")
+_QUIET_LOGGERS = ("aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic")
+# Never more than warnings: the first writes every row that passes, the second what our own lines say better.
+_MUTED_LOGGERS = ("sqlalchemy", "uvicorn.error")
 _LOGGERS_WITH_HANDLERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "sqlalchemy", "asyncio", "alembic")
 
 
@@ -94,4 +96,6 @@ def _route_libraries(level: LogLevel) -> None:
     quiet = logging.NOTSET if level is LogLevel.DEBUG else logging.WARNING
     for name in _QUIET_LOGGERS:
         logging.getLogger(name).setLevel(quiet)
+    for name in _MUTED_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)

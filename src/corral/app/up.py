@@ -216,7 +216,7 @@ class _Up:
     async def _launch_frontend(self) -> Launch:
         if self._nats is not None:
             # The files with its seeds must exist before the frontend looks for them.
-            await self._nats.authority()
+            await self._nats.seeds_exist()
         addresses = Addresses(
             database_url=self._options.database_url or (self._postgres.url if self._postgres else ""),
             nats_url=self._options.nats_url or (self._nats.url if self._nats else ""),

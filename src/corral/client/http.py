@@ -41,14 +41,24 @@ class Call:
 
 
 class Transport:
-    """A connection pool to one address with one key."""
+    """A connection pool to one address with one key. `pauses_s` come between attempts to connect; none is one try."""
 
-    def __init__(self, url: str, key: str | None, *, timeout_s: float, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        *,
+        timeout_s: float,
+        clock: Clock,
+        ids: Ids,
+        pauses_s: tuple[float, ...] = PAUSES_S,
+    ) -> None:
         self.url = url.rstrip("/")
         self.clock = clock
         self._key = key
         self._ids = ids
         self._timeout_s = timeout_s
+        self._pauses_s = pauses_s
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -93,7 +103,7 @@ class Transport:
         headers = self.headers()
         if call.creates:
             headers["Idempotency-Key"] = self._ids.new_id()
-        for pause_s in PAUSES_S:
+        for pause_s in self._pauses_s:
             try:
                 return await self._once(call, headers)
             except aiohttp.ClientConnectionError as error:

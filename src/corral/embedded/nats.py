@@ -101,6 +101,13 @@ class EmbeddedNats:
     async def is_ready(self, pid: int) -> bool:  # noqa: ARG002 - the name in the greeting says more than a pid
         return await greeting(reachable(self._host), self._port) == self._name
 
+    async def seeds_exist(self) -> None:
+        """Waits only at the first start ever: what is there already need not be read to be handed on."""
+        home = self._home
+        files = (home.nats_authority, home.nats_account_seed, home.nats_operator_seed, home.nats_system_seed)
+        if not all(path.exists() for path in files):
+            await self.authority()
+
     async def authority(self) -> Authority:
         """The keys of this home's bus, made at the first call ever. Their seeds lie beside the other secrets."""
         if self._authority is None:

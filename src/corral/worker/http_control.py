@@ -53,7 +53,8 @@ class HttpControl:
         self, urls: tuple[str, ...], credential: str, *, clock: Clock, ids: Ids, timeout_s: float = CALL_TIMEOUT_S
     ) -> None:
         def transport(url: str, key: str | None) -> Transport:
-            return Transport(url, key, timeout_s=timeout_s, clock=clock, ids=ids)
+            # One attempt: the agent has a pace of its own, and there may be another frontend to ask.
+            return Transport(url, key, timeout_s=timeout_s, clock=clock, ids=ids, pauses_s=())
 
         self._frontends = [_Frontend(anonymous=transport(url, None), own=transport(url, credential)) for url in urls]
 

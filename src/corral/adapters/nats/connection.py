@@ -18,12 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from nacl.utils import random as random_bytes
-from nats import errors as nats_errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription as Feed
 
 from corral.adapters.nats.credentials import Credential
+from corral.adapters.nats.library import Client, Feed, Msg, nats_errors
 from corral.adapters.nats.reporter import Reporter, check_url, printable_url
 from corral.bus.codec import HEADER_ROOM_BYTES, check_size
 from corral.domain.errors import (

@@ -12,10 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription as Feed
-
 from corral.adapters.nats.connection import ID_HEADER, Connection
+from corral.adapters.nats.library import Feed, Msg
 from corral.adapters.nats.reporter import Reporter
 from corral.bus.codec import decode, encode, encode_error
 from corral.bus.subjects import Kind, SubjectSpec, node_in, pattern

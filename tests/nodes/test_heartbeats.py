@@ -283,3 +283,20 @@ async def test_a_heartbeat_that_only_moves_numbers_writes_no_event(database: Dat
     async with database.transaction() as tx:
         assert await outbox.read(tx, before.head) == []
         assert (await tx.execute(text("SELECT count(*) FROM outbox"))).scalar() == 0
+
+
+@pytest.mark.behaviour("HB-1")
+async def test_what_comes_during_a_flush_waits_for_the_next_one(database: Database) -> None:
+    nodes = await _nodes(database, 2)
+    buffer, writes = HeartbeatBuffer(database, LEASE_S), []
+
+    def another_comes(statement: str) -> None:
+        if "UPDATE nodes" in statement:
+            writes.append(statement)
+            _readings(buffer, nodes[1:], available_vram=3)
+
+    count_statements(database, another_comes)
+    _readings(buffer, nodes[:1], available_vram=2)
+    assert await buffer.flush() == 1
+    assert (len(writes), len(buffer)) == (1, 1), "a busy frontend does not write without end"
+    assert (await _hardware(database, nodes[1])).available_vram == 7

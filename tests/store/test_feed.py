@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -28,8 +28,8 @@ class Followed:
         self.events: list[str] = []
         self.rereads = 0
 
-    async def follow(self, event: Event) -> None:
-        self.events.append(event.key)
+    async def follow(self, events: Sequence[Event]) -> None:
+        self.events += [event.key for event in events]
 
     async def reread(self) -> None:
         self.rereads += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from corral.access.secrets import hash_secret, is_secret
@@ -52,23 +53,25 @@ class Directory:
         self._nodes: dict[str, NodeEntry] = {}
         self._keys: dict[str, _KeyEntry] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
-        # Readings do not overtake each other: an older one must not bring a revoked key back.
+        # Readings do not overtake each other: an older one must not bring a revoked key or a removed node back.
         self._key_reading = asyncio.Lock()
+        self._node_reading = asyncio.Lock()
 
     async def load(self) -> None:
         """Read everything anew."""
-        async with self._database.transaction() as tx:
-            nodes = await node_store.list_nodes(tx)
-        self._nodes = {node.id: _entry(node) for node in nodes}
+        async with self._node_reading:
+            async with self._database.transaction() as tx:
+                nodes = await node_store.list_nodes(tx)
+            self._nodes = {node.id: _entry(node) for node in nodes}
         await self.load_keys()
 
-    async def follow(self, event: Event) -> None:
-        """An event names what changed; its content is read from the registry."""
-        if event.kind.startswith("node."):
-            await self._reload_node(event.key)
-            if event.kind == "node.removed":
-                await self.load_keys()  # An agent's key went with it.
-        elif event.kind.startswith("key."):
+    async def follow(self, events: Sequence[Event]) -> None:
+        """Events name what changed; its content is read from the registry, once however many there are."""
+        changed = {event.key for event in events if event.kind.startswith("node.")}
+        if changed:
+            await self._reload_nodes(changed)
+        # With a node that was removed went its key, if it was an agent's.
+        if any(event.kind.startswith("key.") or event.kind == "node.removed" for event in events):
             await self.load_keys()
             self._refused.clear()
 
@@ -127,14 +130,18 @@ class Directory:
         raise NotAuthenticated(f"That is not the credential of node {entry.name}.", code="node_credential_wrong")
 
     async def _reload_node(self, node_id: str) -> NodeEntry | None:
-        async with self._database.transaction() as tx:
-            node = await node_store.find_node(tx, node_id)
-        if node is None or node.id != node_id:
-            self._nodes.pop(node_id, None)
-            return None
-        entry = _entry(node)
-        self._nodes[node_id] = entry
-        return entry
+        await self._reload_nodes({node_id})
+        return self._nodes.get(node_id)
+
+    async def _reload_nodes(self, node_ids: Collection[str]) -> None:
+        async with self._node_reading:
+            async with self._database.transaction() as tx:
+                found = {node.id: _entry(node) for node in await node_store.list_nodes(tx, only=node_ids)}
+            for node_id in node_ids:
+                if NodeId(node_id) in found:
+                    self._nodes[node_id] = found[NodeId(node_id)]
+                else:
+                    self._nodes.pop(node_id, None)
 
     async def load_keys(self) -> None:
         """Read the keys anew, so that one that was just revoked is refused from now on."""

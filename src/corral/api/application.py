@@ -37,6 +37,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.parts = parts
     app.state.metrics = metrics
     errors.install(app)
+    app.router.routes.extend(node_self.SWIFT_ROUTES)
     for router in (cluster.router, node_self.router, nodes.router, access.router, events.router):
         app.include_router(router)
     return app

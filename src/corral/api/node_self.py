@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Body, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.routing import Route
 
 from corral.access.directory import NodeEntry
 from corral.api.metrics import Metrics
@@ -35,7 +38,7 @@ router = APIRouter(prefix="/api/node", tags=["node self-service"])
 SpeakerIn = Annotated[BootIn | None, Body()]
 _HARDWARE = set(HardwareReport.model_fields)
 # Heartbeats carry numbers and the vendor; the rest of the hardware changes only with a restart.
-_BEAT = _HARDWARE - {"gpus"}
+_BEAT = _HARDWARE - {"gpus"} | {"boot_id", "bus_ok"}
 
 
 async def _caller(request: Request, parts: Parts, node_id: str, boot_id: str | None = None) -> NodeEntry:
@@ -96,11 +99,31 @@ async def heartbeat(
     request: Request, parts: PartsIn, node_id: str, body: Annotated[HeartbeatIn | None, Body()] = None
 ) -> HeartbeatOut:
     """Renews the node's lease. The answer comes from memory; the write happens with those of the other nodes."""
-    beat = body or HeartbeatIn()
+    return await _beat(request, parts, node_id, body or HeartbeatIn())
+
+
+async def swift_heartbeat(request: Request) -> Response:
+    """The same call without the framework's work around it, which is two thirds of what a heartbeat costs.
+
+    It is put before the route above, which describes it and whose errors it shares.
+    """
+    sent = await request.body()
+    try:
+        beat = HeartbeatIn.model_validate_json(sent) if sent and sent != b"null" else HeartbeatIn()
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False, include_context=False)) from error
+    answer = await _beat(request, request.app.state.parts, request.path_params["node_id"], beat)
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+SWIFT_ROUTES = [Route("/api/node/{node_id}/heartbeat", swift_heartbeat, methods=["POST"])]
+
+
+async def _beat(request: Request, parts: Parts, node_id: str, beat: HeartbeatIn) -> HeartbeatOut:
     node = await _caller(request, parts, node_id, beat.boot_id)
     metrics: Metrics = request.app.state.metrics
     metrics.heartbeats.inc()
-    parts.heartbeats.record(node.id, beat.model_dump(include=_BEAT | {"boot_id", "bus_ok"}, exclude_none=True))
+    parts.heartbeats.record(node.id, beat.model_dump(include=_BEAT, exclude_none=True))
     return HeartbeatOut(
         approved=node.is_approved,
         draining=node.is_draining,

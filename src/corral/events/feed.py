@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from corral.domain.cluster import Event, Position
 from corral.domain.errors import StoreUnavailable
@@ -34,7 +34,7 @@ class Feed:
     def __init__(
         self,
         database: Database,
-        follower: Callable[[Event], Awaitable[None]],
+        follower: Callable[[Sequence[Event]], Awaitable[None]],
         reread: Callable[[], Awaitable[None]],
     ) -> None:
         self._database = database
@@ -91,15 +91,12 @@ class Feed:
                 self._was_away = True
                 await self._return()
                 continue
-            try:
-                for event in events:
-                    await self._follower(event)
-                    self._ring.append(event)
-                    self.position = event.position
-            finally:
-                # Also after a failure half way: what has been taken in is due to the watchers.
-                if events:
-                    self._tell()
+            if events:
+                # The frontend's own memory first: a watcher that asks it about an event finds it there.
+                await self._follower(events)
+                self._ring.extend(events)
+                self.position = events[-1].position
+                self._tell()
             taken += len(events)
             if len(events) < outbox.READ_LIMIT:
                 return taken

@@ -36,20 +36,18 @@ class HeartbeatBuffer:
         self._waiting[node_id] = _merged(self._waiting.get(node_id), newer)
 
     async def flush(self) -> int:
-        """Write everything that is waiting; how many nodes that were."""
-        written = 0
-        while self._waiting:
-            batch = dict(list(self._waiting.items())[:BATCH_MAX])
-            for node_id in batch:
-                del self._waiting[node_id]
+        """Write what is waiting now; how many nodes that were. What comes meanwhile is for the next flush."""
+        waiting = list(self._waiting)
+        for start in range(0, len(waiting), BATCH_MAX):
+            nodes = waiting[start : start + BATCH_MAX]
+            batch = {node_id: self._waiting.pop(node_id) for node_id in nodes if node_id in self._waiting}
             try:
                 async with self._database.transaction() as tx:
                     await self._write(tx, batch)
             except BaseException:
                 self._put_back(batch)
                 raise
-            written += len(batch)
-        return written
+        return len(waiting)
 
     def _put_back(self, batch: dict[NodeId, dict[str, Any]]) -> None:
         for node_id, reading in batch.items():

@@ -96,8 +96,13 @@ def _effective_labels(rows: Sequence[Sequence[str]]) -> tuple[Label, ...]:
     return tuple(by_key[key] for key in sorted(by_key))
 
 
-async def list_nodes(tx: Transaction) -> list[Node]:
-    return [_to_node(row) for row in await tx.execute(_whole_node().order_by(nodes.c.name))]
+async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) -> list[Node]:
+    """All of them by name, or those with these ids; none of them means none."""
+    statement = _whole_node().order_by(nodes.c.name)
+    if only is not None:
+        known = [node_id for node_id in map(as_uuid, only) if node_id is not None]
+        statement = statement.where(nodes.c.id.in_(known))
+    return [_to_node(row) for row in await tx.execute(statement)]
 
 
 async def find_node(tx: Transaction, reference: str) -> Node | None:

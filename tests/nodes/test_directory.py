@@ -1,0 +1,37 @@
+"""The frontend's memory of who may call."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.access.directory import Directory
+from corral.adapters.system import SystemClock
+from corral.domain.cluster import Event, Position
+from corral.store.database import count_statements
+from tests.support.frontends import RunningFrontend
+from tests.support.nodes import joined
+
+
+def _event(number: int, key: str) -> Event:
+    return Event(position=Position(1, number), kind="node.alive", key=key, at=SystemClock().wall(), data={})
+
+
+@pytest.mark.behaviour("HB-8")
+async def test_many_nodes_that_change_at_once_are_read_at_once(frontend: RunningFrontend) -> None:
+    nodes = [await joined(frontend, f"n{number}", approved=False) for number in range(5)]
+    directory = Directory(frontend.database, SystemClock())
+    statements: list[str] = []
+    count_statements(frontend.database, statements.append)
+    await directory.follow([_event(number, node.id) for number, node in enumerate(nodes * 3)])
+    assert len([statement for statement in statements if "node_labels" in statement]) == 1
+    for node in nodes:
+        assert (await directory.node(node.id, node.credential)).name == node.name
+
+
+@pytest.mark.behaviour("HB-8")
+async def test_an_event_about_a_node_that_is_gone_forgets_it(frontend: RunningFrontend) -> None:
+    node = await joined(frontend, "n")
+    assert node.id in frontend.core.directory._nodes
+    await frontend.call("DELETE", f"/api/nodes/{node.id}")
+    await frontend.core.directory.follow([_event(1, node.id), _event(2, "no id at all")])
+    assert node.id not in frontend.core.directory._nodes

@@ -60,11 +60,11 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 
 .PHONY: test
 test: check ## all checks and all tests (what CI runs)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: sim
 sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500
-	@$(BIN)/python -m pytest tests/simulation --seeds=$(or $(SEEDS),200)
+	@$(BIN)/python -m pytest tests/simulation -n auto --seeds=$(or $(SEEDS),200)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the benchmarks; their table is in docs/benchmarks.md

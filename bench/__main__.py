@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import heartbeats, silence
+from bench import heartbeats, silence, start
 
-SUITE = {"heartbeats": heartbeats.run, "silence": silence.run}
+SUITE = {"start": start.run, "heartbeats": heartbeats.run, "silence": silence.run}
 
 
 def main(names: list[str]) -> int:

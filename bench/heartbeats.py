@@ -41,7 +41,9 @@ async def _measure(running: BenchCluster) -> str:
         running.pin(0)
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {1})
-        await heartbeats(running.port, nodes, path=PATH, connections=CONNECTIONS, seconds=8.0)  # until all nodes are known
+        await heartbeats(
+            running.port, nodes, path=PATH, connections=CONNECTIONS, seconds=8.0
+        )  # until all nodes are known
         ours = await _one(running.port, running.frontend_pid, connection, nodes, "Corral: buffered, one statement")
         with _baseline(running.database_url) as (port, pid):
             theirs = await _one(port, pid, connection, nodes, "baseline: a transaction per heartbeat")

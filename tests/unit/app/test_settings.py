@@ -29,6 +29,8 @@ FRONTEND = {
     "CORRAL_NATS_URL": "nats://bus:4222",
     "CORRAL_NATS_ACCOUNT_SEED": SEED,
 }
+# Both or neither: what it takes to cut a removed node off.
+REVOKING = {"CORRAL_NATS_OPERATOR_SEED": "SO" + "A" * 56, "CORRAL_NATS_SYSTEM_SEED": SEED}
 
 
 def frontend(**variables: str) -> FrontendSettings:
@@ -185,7 +187,7 @@ def test_every_secret_can_come_from_a_file(tmp_path):
         if not doc.secret:
             continue
         model = next(model for model in ALL_MODELS if model.process == doc.process)
-        base = {} if doc.process in {"up", "client"} else {**FRONTEND, "CORRAL_JOIN": "http://f"}
+        base = {} if doc.process in {"up", "client"} else {**FRONTEND, **REVOKING, "CORRAL_JOIN": "http://f"}
         value = FRONTEND.get(doc.environment, "SO" + "A" * 56 if "OPERATOR" in doc.environment else SEED)
         base.pop(doc.environment, None)
         path = a_file(tmp_path, value + "\n", doc.key)
@@ -245,6 +247,7 @@ def test_only_postgresql_is_taken_as_the_registry(url):
     assert "pw7771" not in error.message
 
 
+@pytest.mark.behaviour("OPS-91")
 def test_seeds_of_the_wrong_kind_are_refused_without_quoting_them():
     error = refusal(environ={"CORRAL_NATS_ACCOUNT_SEED": "SU" + "B" * 56, "CORRAL_NATS_OPERATOR_SEED": SEED})
     assert "CORRAL_NATS_ACCOUNT_SEED is not the seed of a NATS account: that one starts with SA" in error.message
@@ -252,7 +255,22 @@ def test_seeds_of_the_wrong_kind_are_refused_without_quoting_them():
     assert "BBBB" not in error.message
 
 
+@pytest.mark.behaviour("OPS-91")
+def test_half_of_what_belongs_together_stops_the_start_and_names_the_variable(tmp_path):
+    operator = "SO" + "A" * 56
+    for present, missing in (("OPERATOR", "SYSTEM"), ("SYSTEM", "OPERATOR")):
+        seed = operator if present == "OPERATOR" else SEED
+        error = refusal(environ={f"CORRAL_NATS_{present}_SEED": seed})
+        assert error.message.startswith(f"CORRAL_NATS_{present}_SEED is set and CORRAL_NATS_{missing}_SEED is not")
+    without_seed = {name: value for name, value in FRONTEND.items() if name != "CORRAL_NATS_ACCOUNT_SEED"}
+    assert "CORRAL_NATS_ACCOUNT_SEED" in refusal(base=without_seed).message
+    nothing = str(a_file(tmp_path, "\n", "token"))
+    error = refusal(WorkerSettings, base={"CORRAL_JOIN": "http://f"}, environ={"CORRAL_TOKEN_FILE": nothing})
+    assert "CORRAL_TOKEN_FILE" in error.message
+
+
 @pytest.mark.behaviour("SET-8")
+@pytest.mark.behaviour("OPS-91")
 @pytest.mark.parametrize("model", [FrontendSettings, WorkerSettings])
 def test_a_certificate_and_its_key_go_together_and_exist(model, tmp_path):
     there = str(a_file(tmp_path, "x"))

@@ -89,6 +89,15 @@ class ProcessSettings(BaseModel):
     def broken_rules(self) -> Iterator[BrokenRule]:
         yield from ()
 
+    def must_go_together(self, one: str, other: str, *, why: str) -> Iterator[BrokenRule]:
+        if (getattr(self, one) is None) != (getattr(self, other) is None):
+            given, missing = (one, other) if getattr(self, other) is None else (other, one)
+            yield BrokenRule(
+                fields=(given, missing),
+                sentence=f"{{0}} is set and {{1}} is not: {why}",
+                hint="Set both, or neither.",
+            )
+
 
 class _Logging(ProcessSettings):
     log_format: Annotated[LogFormat, AnyCase] | None = Field(
@@ -114,15 +123,9 @@ class _BusTls(ProcessSettings):
 
     def broken_rules(self) -> Iterator[BrokenRule]:
         yield from super().broken_rules()
-        if (self.nats_tls_cert is None) != (self.nats_tls_key is None):
-            given, missing = (
-                ("nats_tls_cert", "nats_tls_key") if self.nats_tls_cert else ("nats_tls_key", "nats_tls_cert")
-            )
-            yield BrokenRule(
-                fields=(given, missing),
-                sentence="{0} is set and {1} is not: a certificate and its key are useless alone",
-                hint="Set both, or neither.",
-            )
+        yield from self.must_go_together(
+            "nats_tls_cert", "nats_tls_key", why="a certificate and its key are useless alone"
+        )
 
 
 class FrontendSettings(_BusTls, _Logging):
@@ -181,6 +184,7 @@ class FrontendSettings(_BusTls, _Logging):
 
     def broken_rules(self) -> Iterator[BrokenRule]:
         yield from super().broken_rules()
+        yield from self.must_go_together("nats_operator_seed", "nats_system_seed", why="revoking a node takes both")
         least = HEARTBEATS_PER_LEASE * self.heartbeat_interval_s
         if self.node_lease_s < least:
             yield BrokenRule(

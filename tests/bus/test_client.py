@@ -180,7 +180,10 @@ async def test_a_flood_is_bounded_and_makes_everybody_read_the_state_again(
     await frontend.publish(NODE_WAKE, WakeNode(reason="last"), node="n1")
     await last.wait()
     assert len(handled) < 20
-    assert handled[:-1] == [str(number) for number in range(len(handled) - 1)]
+    numbers = [int(reason) for reason in handled[:-1]]
+    assert numbers[:10] == list(range(10))
+    # When the handler took its first one decides which of the later ones found room; never their order.
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.behaviour("BUS-7")

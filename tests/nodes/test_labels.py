@@ -43,6 +43,7 @@ async def test_the_list_shows_the_nodes_that_have_every_pair(frontend: RunningFr
 async def test_a_matching_node_that_is_off_the_bus_is_no_candidate(frontend: RunningFrontend) -> None:
     well = await joined(frontend, "well", labels={"zone": "b"})
     ill = await joined(frontend, "ill", labels={"zone": "b"})
+    await note_bus(frontend.database, NodeId(well.id), is_on_bus=True)
     await note_bus(frontend.database, NodeId(ill.id), is_on_bus=False)
     async with frontend.database.transaction() as tx:
         found = candidates(await node_store.list_nodes(tx), {"zone": "b"})

@@ -38,17 +38,21 @@ async def test_approving_an_approved_node_is_an_error_and_changes_nothing(fronte
 
 
 @pytest.mark.behaviour("NODE-6")
-async def test_an_approval_makes_a_pending_node_healthy_and_gives_it_a_bus_credential(
+async def test_an_approval_gives_a_bus_credential_and_the_node_is_healthy_once_it_is_on_the_bus(
     frontend: RunningFrontend,
 ) -> None:
     node = await joined(frontend, approved=False)
     is_aside = await put_aside(frontend.database)
     status, answer = await node.admin("POST", "/approve")
-    assert (status, answer["status"]) == (200, "healthy")
+    assert (status, answer["status"]) == (200, "unhealthy"), "nothing that was pending is on the bus yet"
+    assert not (await node.shown())["schedulable"]
     assert not await is_aside()
     status, answer = await node.call("POST", "/credentials", {"bus_public_key": bus_key()})
     assert status == 200
     assert answer["nats_jwt"]
+    await node.heartbeat(bus_ok=True)
+    shown = await node.shown()
+    assert (shown["status"], shown["schedulable"]) == ("healthy", True)
 
 
 @pytest.mark.behaviour("NODE-7")
@@ -115,7 +119,7 @@ async def test_a_silent_node_is_offline_without_replicas_and_a_heartbeat_brings_
     assert await loaded(node) == []
     assert await removals(node) == [("a", 2), ("b", 1)]
     assert len(await events(frontend.database, "node.lost")) == 1
-    assert (await node.heartbeat())[0] == 200
+    assert (await node.heartbeat(bus_ok=True))[0] == 200
     assert (await node.shown())["status"] == "healthy"
     assert len(await events(frontend.database, "node.alive")) == 1
 
@@ -123,6 +127,7 @@ async def test_a_silent_node_is_offline_without_replicas_and_a_heartbeat_brings_
 @pytest.mark.behaviour("NODE-17")
 async def test_a_node_is_not_lost_before_its_lease_has_run_out(frontend: RunningFrontend) -> None:
     node = await joined(frontend)
+    await node.heartbeat(bus_ok=True)
     await load(node, "a")
     await silence(node, 40)
     await find_lost(frontend)
@@ -151,6 +156,7 @@ async def test_a_node_off_the_bus_keeps_its_replicas_and_is_healthy_when_it_says
 @pytest.mark.behaviour("OPS-68")
 async def test_a_long_loss_of_the_bus_takes_no_replica_away_while_heartbeats_arrive(frontend: RunningFrontend) -> None:
     node = await joined(frontend)
+    await node.heartbeat(bus_ok=True)
     await load(node, "a", "b")
     for _ in range(6):
         await silence(node, 44)
@@ -159,7 +165,7 @@ async def test_a_long_loss_of_the_bus_takes_no_replica_away_while_heartbeats_arr
     shown = await node.shown()
     assert (shown["status"], condition(shown, "alive"), condition(shown, "on_bus")) == ("unhealthy", True, False)
     assert await loaded(node) == ["a", "b"]
-    assert len(await events(frontend.database, "node.bus_changed")) == 1, "what stays the same is not news"
+    assert len(await events(frontend.database, "node.bus_changed")) == 2, "what stays the same is not news"
 
 
 @pytest.mark.behaviour("NODE-19")

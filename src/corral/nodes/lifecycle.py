@@ -22,6 +22,8 @@ async def approve(database: Database, reference: str, actor: str) -> Node:
         if node.approved_at is not None:
             raise InvalidRequest(f"Node {node.name} is approved already.", code="not_pending")
         await node_store.update_node(tx, node.id, {"approved_at": NOW, "approved_by": actor})
+        # A pending node has no credential for the bus, so it is known to be off it until it says otherwise.
+        await node_store.set_bus(tx, node.id, is_on_bus=False)
         await replica_store.clear_unsatisfiable(tx)
         await access_store.record(tx, actor, "node.approve", node.id, node.name)
         await outbox.append(tx, "node.approved", node.id, {"name": node.name, "by": actor})

@@ -60,3 +60,239 @@ class Hello:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeFrontends:
     """The outbox has moved: read it now."""
+
+
+# --- jobs: a command is accepted within two seconds, and what becomes of it is told by events ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCommand:
+    """Install, replace, remove or roll back one backend.
+
+    The sender has chosen `job_id`: the same command sent twice is one job. A `generation` older than one that the
+    worker has seen for this backend is refused (`stale_generation`). `build` is what to install
+    (`policy/gallery.py` reads it); a removal and a rollback have none.
+    """
+
+    job_id: str
+    generation: int
+    backend: str
+    build: Mapping[str, object] | None = None
+    operation_id: str = ""
+    # Only in an install: replace it even if it is there. Old workers know this, and no upgrade.
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartBackend:
+    """Run an engine as the process `model#replica`; without a model it is only tried out."""
+
+    job_id: str
+    backend: str
+    model: str
+    replica: int = 0
+    model_path: str = ""
+    threads: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent:
+    """Where a job is. `seq` grows by one with every event of a job; the last one has a final state.
+
+    `state`: queued, running, done, failed, cancelled, paused (`domain.operation.JobState`). Bytes that are not known
+    are absent. `stopped` are the keys of processes that the job has ended, also when it failed.
+    """
+
+    job_id: str
+    seq: int
+    state: str
+    backend: str = ""
+    operation_id: str = ""
+    generation: int = 0
+    phase: str = ""
+    percent: float = 0.0
+    current_bytes: int | None = None
+    total_bytes: int | None = None
+    file_name: str = ""
+    error_code: str = ""
+    error_text: str = ""
+    stopped: tuple[str, ...] = ()
+    # What came out: version, digest and uri of an installation, the address of a started process.
+    result: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAccepted:
+    """The worker has the job, in its journal on disk. `job` is where it is now: it may have ended long ago."""
+
+    boot_id: str
+    job: JobEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelJob:
+    """Stop it and throw its partial files away, or keep them for when it goes on."""
+
+    job_id: str
+    keeps_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled:
+    """`job` is absent if the worker knows no such job: then there is nothing to stop."""
+
+    boot_id: str
+    job: JobEvent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetJobs:
+    """Where these jobs are, or without ids all that run and the last that ended."""
+
+    job_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    boot_id: str
+    jobs: tuple[JobEvent, ...] = ()
+
+
+# --- what is installed and what runs ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListBackends:
+    """What have you installed?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledItem:
+    """As `domain.backend.InstalledBackend`; `installed_at` is ISO 8601, for people's eyes."""
+
+    name: str
+    meta: str = ""
+    alias: str = ""
+    version: str = ""
+    digest: str = ""
+    uri: str = ""
+    gallery: str = ""
+    generation: int = 0
+    size_bytes: int | None = None
+    previous_version: str = ""
+    is_system: bool = False
+    installed_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backends:
+    """`removed`: backends that are not there any more, with the generation of their removal."""
+
+    boot_id: str
+    backends: tuple[InstalledItem, ...] = ()
+    removed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopBackend:
+    """End the processes of one backend, or all of them; an empty message ends nothing."""
+
+    backend: str = ""
+    all: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendStopped:
+    """`survivors` could not be ended and go on running."""
+
+    stopped: tuple[str, ...] = ()
+    survivors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopModel:
+    """End exactly this process. With another address than expected it is left alone."""
+
+    process_key: str
+    expected_address: str = ""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStopped:
+    """Told after the process has ended. A key that does not exist counts as terminated, and did not match."""
+
+    process_key: str
+    matched: bool
+    terminated: bool
+    address: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteModel:
+    """Remove a model's files from the models folder."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDeleted:
+    model: str
+    files: int = 0
+    freed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRunning:
+    """Which processes run?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningProcess:
+    key: str
+    model: str
+    replica: int
+    backend: str
+    version: str
+    address: str
+    pid: int
+    # starting, ready, or backing off after crashes; dead and stopping ones are not told.
+    state: str = "ready"
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    boot_id: str
+    processes: tuple[RunningProcess, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLog:
+    """Lines of a process after a number, waiting a little for the first. Without a key: which logs there are."""
+
+    key: str = ""
+    after: int = 0
+    limit: int = 500
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    number: int
+    at: str
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """`next` is what to ask for afterwards. Lines that were rotated away are gone: `first` is the oldest there is."""
+
+    keys: tuple[str, ...] = ()
+    lines: tuple[LogLine, ...] = ()
+    first: int = 0
+    next: int = 0

@@ -12,10 +12,30 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from corral.bus.messages import (
+    BackendCommand,
+    Backends,
+    BackendStopped,
+    CancelJob,
+    DeleteModel,
     Describe,
+    GetJobs,
     Hello,
+    JobAccepted,
+    JobCancelled,
+    JobEvent,
+    Jobs,
+    ListBackends,
+    ListRunning,
+    Log,
+    ModelDeleted,
+    ModelStopped,
     NodeDescription,
+    ReadLog,
+    Running,
+    StartBackend,
     StopAnswer,
+    StopBackend,
+    StopModel,
     StopNode,
     WakeFrontends,
     WakeNode,
@@ -47,6 +67,10 @@ class Kind(StrEnum):
 
 FRONTENDS = frozenset({Role.FRONTEND})
 NODES = frozenset({Role.WORKER, Role.AGENT})
+# An agent node never gets a backend or a model, so it does not even hear of them.
+WORKERS = frozenset({Role.WORKER})
+# "Accepted" is told within this time; it says nothing about how long the work takes.
+ACCEPT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +161,73 @@ FRONTENDS_WAKE: SubjectSpec[WakeFrontends, None] = SubjectSpec(
     doc="Hints that the outbox has moved.",
 )
 
-SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (NODE_DESCRIBE, NODE_WAKE, NODE_STOP, NODE_HELLO, FRONTENDS_WAKE)
+
+def _command(
+    name: str, request: type[Q], reply: type[R], doc: str, *, timeout_s: float = ACCEPT_S
+) -> SubjectSpec[Q, R]:
+    return SubjectSpec(
+        name=name,
+        template=f"nodes.{{node}}.{name}",
+        kind=Kind.REQUEST,
+        senders=FRONTENDS,
+        receivers=WORKERS,
+        request=request,
+        reply=reply,
+        timeout_s=timeout_s,
+        doc=doc,
+    )
+
+
+BACKEND_INSTALL = _command("backend.install", BackendCommand, JobAccepted, "Have a backend; a job.")
+BACKEND_UPGRADE = _command(
+    "backend.upgrade", BackendCommand, JobAccepted, "Put a build in place of what is there, also the same one; a job."
+)
+BACKEND_ROLLBACK = _command("backend.rollback", BackendCommand, JobAccepted, "Go back to the version before; a job.")
+BACKEND_DELETE = _command("backend.delete", BackendCommand, JobAccepted, "Remove a backend; a job.")
+BACKEND_START = _command("backend.start", StartBackend, JobAccepted, "Run an engine as a process; a job.")
+BACKEND_LIST = _command("backend.list", ListBackends, Backends, "What is installed.")
+BACKEND_STOP = _command(
+    "backend.stop", StopBackend, BackendStopped, "End the processes of a backend; told when they have.", timeout_s=30.0
+)
+BACKEND_LOGS = _command("backend.logs", ReadLog, Log, "Lines of a process's output.", timeout_s=10.0)
+JOBS_GET = _command("jobs.get", GetJobs, Jobs, "Where jobs are, also those that have ended.")
+JOBS_CANCEL = _command("jobs.cancel", CancelJob, JobCancelled, "Stop a job, with or without its partial files.")
+MODEL_STOP = _command(
+    "model.stop", StopModel, ModelStopped, "End exactly one process; told when it has.", timeout_s=30.0
+)
+MODEL_DELETE = _command("model.delete", DeleteModel, ModelDeleted, "Remove a model's files.", timeout_s=30.0)
+MODELS_RUNNING = _command("models.running", ListRunning, Running, "Which processes run.")
+JOB_EVENT: SubjectSpec[JobEvent, None] = SubjectSpec(
+    name="jobs.event",
+    template="nodes.{node}.jobs.event",
+    kind=Kind.PUBLISH,
+    senders=WORKERS,
+    receivers=FRONTENDS,
+    request=JobEvent,
+    doc="Where a job is: at most four times a second for each, and always the last word.",
+)
+
+SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
+    NODE_DESCRIBE,
+    NODE_WAKE,
+    NODE_STOP,
+    NODE_HELLO,
+    FRONTENDS_WAKE,
+    BACKEND_INSTALL,
+    BACKEND_UPGRADE,
+    BACKEND_ROLLBACK,
+    BACKEND_DELETE,
+    BACKEND_START,
+    BACKEND_LIST,
+    BACKEND_STOP,
+    BACKEND_LOGS,
+    JOBS_GET,
+    JOBS_CANCEL,
+    JOB_EVENT,
+    MODEL_STOP,
+    MODEL_DELETE,
+    MODELS_RUNNING,
+)
 
 
 def token(text: str) -> str:

@@ -31,6 +31,8 @@ _AWAY = ("08", "57P01", "57P02", "57P03", "53300")
 # Text that PostgreSQL cannot hold, such as a NUL inside JSON. The edge checks what it knows; this is the net below.
 _UNSTORABLE = ("22021", "22P05")
 _TRY_AGAIN = ("40001", "40P01", "55P03")
+# Our own: raised by the trigger that guards the states of operations.
+_ILLEGAL_STEP = "CO001"
 
 
 class Transaction:
@@ -131,12 +133,16 @@ def is_storable(text: str) -> bool:
 
 
 def _translate(error: BaseException) -> BaseException:
-    """The driver's many words for one of four things: away, try again, unstorable, or a bug (passed on as it is)."""
+    """The driver's many words for one of five things: away, try again, an illegal step of an operation, unstorable,
+    or a bug (passed on as it is)."""
     state = _sqlstate(error)
     if _is_away(error, state):
         return _away(error)
     if state in _TRY_AGAIN:
         return Conflict("Another change got in between; try again.", code="try_again")
+    if state == _ILLEGAL_STEP:
+        sentence = str(getattr(error, "orig", error)).rpartition(": ")[2] or "That step is not allowed."
+        return Conflict(f"{sentence[:1].upper()}{sentence[1:]}.", code="illegal_transition")
     if state in _UNSTORABLE:
         return InvalidRequest("A text in the request holds characters that cannot be stored.", code="bad_text")
     return error

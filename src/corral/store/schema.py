@@ -1,6 +1,8 @@
 """The tables. `migrations/` makes them; a test holds the two against each other.
 
 Every table that hangs on a node has a foreign key with ON DELETE CASCADE: removing a node leaves nothing behind.
+`operations`, their targets and events are history instead: they outlive the nodes that they were about, so they keep a
+node's id and name as plain values.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Float,
     ForeignKey,
     Identity,
     Index,
     Integer,
     LargeBinary,
     MetaData,
+    Sequence,
     String,
     Table,
     Text,
@@ -49,7 +53,7 @@ class Xid8(UserDefinedType[str]):
         return "xid8"
 
 
-def _node_id(*, primary_key: bool = False) -> Column[str]:
+def node_id_column(*, primary_key: bool = False) -> Column[str]:
     return Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, primary_key=primary_key)
 
 
@@ -100,6 +104,8 @@ nodes = Table(
     Column("slots_override", Integer),
     Column("budget_reported", String(64)),
     Column("budget_override", String(64)),
+    # When it last told which backends it has; NULL: it never has, which is not the same as having none.
+    Column("backends_at", TIME),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
     CheckConstraint("node_type IN ('backend', 'agent')", name="node_type"),
@@ -112,7 +118,7 @@ nodes = Table(
 node_labels = Table(
     "node_labels",
     metadata,
-    _node_id(primary_key=True),
+    node_id_column(primary_key=True),
     Column("key", String(128), primary_key=True),
     Column("source", String(8), primary_key=True),
     Column("value", String(255), nullable=False),
@@ -123,7 +129,7 @@ replicas = Table(
     "replicas",
     metadata,
     Column("id", ID, primary_key=True),
-    _node_id(),
+    node_id_column(),
     Column("model", String(255), nullable=False, index=True),
     Column("replica_index", Integer, nullable=False),
     Column("state", String(16), nullable=False),
@@ -142,7 +148,7 @@ reservations = Table(
     "reservations",
     metadata,
     Column("id", ID, primary_key=True),
-    _node_id(),
+    node_id_column(),
     # Whose load it is; a holder reserves once per node, and the reservation lives as long as the load.
     Column("holder", String(255), nullable=False),
     Column("vram_bytes", BigInteger, nullable=False),
@@ -262,4 +268,192 @@ audit = Table(
     Column("action", String(64), nullable=False),
     Column("target", String(255), nullable=False),
     Column("detail", Text, nullable=False, server_default=""),
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("scope_key", String(512), nullable=False),
+    Column("scope_node", ID),
+    Column("scope_node_name", String(255), nullable=False, server_default=""),
+    Column("request", JSONB, nullable=False),
+    Column("state", String(32), nullable=False),
+    Column("phase", String(32)),
+    Column("percent", Float, nullable=False, server_default=text("0")),
+    Column("current_bytes", BigInteger),
+    Column("total_bytes", BigInteger),
+    Column("file_name", String(255), nullable=False, server_default=""),
+    Column("message", Text, nullable=False, server_default=""),
+    Column("error_code", String(64)),
+    Column("error_text", Text),
+    # Who works on it, until when, and the number that makes an older owner's writes fail.
+    Column("owner", String(64)),
+    Column("lease_until", TIME),
+    Column("fence", BigInteger, nullable=False, server_default=text("0")),
+    # When there is something to do next; NULL: nothing until somebody sets it.
+    Column("due_at", TIME),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("reaped", Boolean, nullable=False, server_default=text("false")),
+    Column("after_id", ID, ForeignKey("operations.id", ondelete="SET NULL")),
+    Column("retry_of", ID),
+    Column("created_by", String(255), nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("started_at", TIME),
+    Column("finished_at", TIME),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    Column("deadline_at", TIME),
+    Column("dismissed_at", TIME),
+    Column("dismissed_by", String(255)),
+    Column("rev", BigInteger, nullable=False, server_default=text("0")),
+    CheckConstraint(
+        "state IN ('queued', 'running', 'waiting_on_nodes', 'completed', 'completed_with_pending', 'failed',"
+        " 'cancelled', 'paused', 'superseded')",
+        name="state",
+    ),
+    CheckConstraint(
+        "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_delete')", name="kind"
+    ),
+    CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),
+)
+# The one thing that removes duplicates: two active operations never share a scope.
+Index(
+    "operations_active_scope_idx",
+    operations.c.scope_key,
+    unique=True,
+    postgresql_where=text("state IN ('queued', 'running', 'waiting_on_nodes') AND after_id IS NULL"),
+)
+Index("operations_due_idx", operations.c.due_at, postgresql_where=text("due_at IS NOT NULL"))
+Index(
+    "operations_listed_idx",
+    operations.c.created_at,
+    postgresql_where=text(
+        "state IN ('queued', 'running', 'waiting_on_nodes', 'completed_with_pending', 'failed', 'paused')"
+        " AND dismissed_at IS NULL"
+    ),
+)
+Index("operations_finished_idx", operations.c.finished_at, operations.c.id)
+Index("operations_after_idx", operations.c.after_id, postgresql_where=text("after_id IS NOT NULL"))
+
+operation_targets = Table(
+    "operation_targets",
+    metadata,
+    Column("operation_id", ID, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    Column("node", ID, primary_key=True),
+    Column("node_name", String(255), nullable=False),
+    Column("wave", Integer, nullable=False, server_default=text("0")),
+    Column("state", String(16), nullable=False),
+    Column("phase", String(32)),
+    Column("percent", Float, nullable=False, server_default=text("0")),
+    Column("current_bytes", BigInteger),
+    Column("total_bytes", BigInteger),
+    Column("file_name", String(255), nullable=False, server_default=""),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("job_id", ID, nullable=False, unique=True),
+    Column("seq", BigInteger, nullable=False, server_default=text("0")),
+    Column("generation", BigInteger, nullable=False, server_default=text("0")),
+    Column("build", JSONB),
+    Column("previous", JSONB),
+    Column("error_code", String(64)),
+    Column("error_text", Text),
+    Column("stop_wanted", Boolean, nullable=False, server_default=text("false")),
+    Column("keeps_partial", Boolean, nullable=False, server_default=text("false")),
+    Column("is_rollback", Boolean, nullable=False, server_default=text("false")),
+    Column("contacted_at", TIME),
+    Column("heard_at", TIME),
+    Column("finished_at", TIME),
+    CheckConstraint(
+        "state IN ('queued', 'working', 'unconfirmed', 'success', 'error', 'cancelled', 'superseded', 'skipped')",
+        name="state",
+    ),
+    CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),
+)
+# By node: what is still going on there, for when the node comes back, is drained or is removed.
+Index(
+    "operation_targets_open_idx",
+    operation_targets.c.node,
+    postgresql_where=text("state IN ('queued', 'working', 'unconfirmed') OR stop_wanted"),
+)
+
+operation_events = Table(
+    "operation_events",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("operation_id", ID, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
+    Column("at", TIME, nullable=False, server_default=NOW),
+    Column("node_name", String(255), nullable=False, server_default=""),
+    Column("level", String(8), nullable=False),
+    Column("text", Text, nullable=False),
+    CheckConstraint("level IN ('info', 'warning', 'error')", name="level"),
+)
+Index("operation_events_operation_idx", operation_events.c.operation_id, operation_events.c.id)
+
+# One counter for all: a newer assignment always has the larger number, also after the older row is gone.
+assignment_generations = Sequence("assignment_generations", metadata=metadata)
+
+assignments = Table(
+    "assignments",
+    metadata,
+    node_id_column(primary_key=True),
+    Column("backend", String(255), primary_key=True),
+    Column("desired", String(16), nullable=False),
+    Column(
+        "generation", BigInteger, nullable=False, server_default=text("nextval('assignment_generations'::regclass)")
+    ),
+    Column("operation_id", ID, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("build", JSONB),
+    Column("state", String(8), nullable=False, server_default=text("'open'::character varying")),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("next_retry_at", TIME),
+    Column("error_code", String(64)),
+    Column("error_text", Text),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    CheckConstraint("desired IN ('present', 'replaced', 'absent', 'rolled_back')", name="desired"),
+    CheckConstraint("state IN ('open', 'dead')", name="state"),
+    CheckConstraint("backend <> ''", name="backend"),
+)
+
+installed_backends = Table(
+    "installed_backends",
+    metadata,
+    node_id_column(primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("meta", String(255), nullable=False, server_default=""),
+    Column("alias", String(255), nullable=False, server_default=""),
+    Column("version", String(128), nullable=False, server_default=""),
+    Column("digest", String(128), nullable=False, server_default=""),
+    Column("uri", Text, nullable=False, server_default=""),
+    Column("gallery", String(255), nullable=False, server_default=""),
+    Column("generation", BigInteger, nullable=False, server_default=text("0")),
+    Column("size_bytes", BigInteger),
+    Column("previous_version", String(128), nullable=False, server_default=""),
+    Column("is_system", Boolean, nullable=False, server_default=text("false")),
+    Column("installed_at", TIME),
+    Column("reported_at", TIME, nullable=False, server_default=NOW),
+)
+
+# The last good copy of each gallery's index: the same for every frontend, also when its source is gone.
+gallery_copies = Table(
+    "gallery_copies",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("content", Text, nullable=False, server_default=""),
+    Column("sha256", String(64), nullable=False, server_default=""),
+    Column("etag", Text, nullable=False, server_default=""),
+    Column("fetched_at", TIME),
+    Column("tried_at", TIME),
+    Column("problem", Text, nullable=False, server_default=""),
+)
+
+# What a tag of a registry pointed to when it was last asked.
+gallery_digests = Table(
+    "gallery_digests",
+    metadata,
+    Column("uri", Text, primary_key=True),
+    Column("digest", String(128), nullable=False),
+    Column("checked_at", TIME, nullable=False, server_default=NOW),
 )

@@ -1,0 +1,1 @@
+"""What can be installed: galleries, their copies, and which build fits which node."""

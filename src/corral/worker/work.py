@@ -1,0 +1,91 @@
+"""What jobs are made of: an installer, a supervisor of processes, and a way to tell how far one is.
+
+The simulator has an installer without a disk and a supervisor without processes; everything else is the product's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from corral.bus.messages import Log, ReadLog, RunningProcess, StartBackend
+from corral.domain.backend import Build, InstalledBackend
+from corral.domain.operation import Phase
+
+
+class Report(Protocol):
+    """How the work tells where it is. Cheap enough to call for every chunk: it debounces by itself."""
+
+    def phase(self, phase: Phase) -> None: ...
+
+    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        """Bytes of this phase so far; a total that is not known is None."""
+        ...
+
+
+class Installer(Protocol):
+    """One installer for install, upgrade, reinstall and rollback. All methods may be cancelled at any await: what was
+    there before stays runnable, partial downloads stay for the next time, and `discard` throws them away."""
+
+    async def tidy(self) -> None:
+        """After a start: finish or undo what a kill left half done; remove staging folders nobody works on."""
+        ...
+
+    def installed(self) -> tuple[InstalledBackend, ...]: ...
+
+    def removed(self) -> Mapping[str, int]:
+        """Backends that are gone, with the generation of their removal."""
+        ...
+
+    def resolve(self, name: str) -> str | None:
+        """The concrete name of what is installed under a name, a meta or an alias of which there is only one."""
+        ...
+
+    async def install(
+        self,
+        build: Build,
+        *,
+        generation: int,
+        replaces: bool,
+        before_swap: Callable[[], Awaitable[None]],
+        report: Report,
+    ) -> InstalledBackend:
+        """Stage, verify, check, `before_swap` (which ends the processes of the old one), swap.
+
+        Without `replaces`, having this backend already is enough: nothing is fetched or stopped, the generation is
+        written down."""
+        ...
+
+    async def roll_back(
+        self, name: str, *, generation: int, before_swap: Callable[[], Awaitable[None]], report: Report
+    ) -> InstalledBackend: ...
+
+    async def remove(self, name: str, *, generation: int, report: Report) -> None:
+        """Idempotent. A system backend is refused."""
+        ...
+
+    async def discard(self, build: Build) -> None:
+        """Throw away what was fetched for this build and not installed."""
+        ...
+
+
+class Processes(Protocol):
+    """The supervisor as jobs and commands see it."""
+
+    async def start_backend(self, wish: StartBackend, report: Report) -> RunningProcess:
+        """Ready when this returns. The error has the last lines of the engine's own output."""
+        ...
+
+    async def stop_backend(
+        self, backend: str | None, *, force: bool = False
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """End the processes of one concrete backend, or of all with None: the keys that ended, those that did not."""
+        ...
+
+    async def stop_exactly(self, key: str, *, expected_address: str = "", force: bool = False) -> tuple[bool, str]:
+        """Whether there was such a process, and its address; returns after it has ended, or raises."""
+        ...
+
+    def running(self) -> tuple[RunningProcess, ...]: ...
+
+    async def read_log(self, wish: ReadLog) -> Log: ...

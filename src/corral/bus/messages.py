@@ -296,3 +296,36 @@ class Log:
     lines: tuple[LogLine, ...] = ()
     first: int = 0
     next: int = 0
+
+
+# --- between frontends ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetDelta:
+    """How far one node of an operation is."""
+
+    node: str
+    node_name: str
+    state: str
+    percent: float = 0.0
+    phase: str = ""
+    current_bytes: int | None = None
+    total_bytes: int | None = None
+    file_name: str = ""
+    error_text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationDelta:
+    """How far an operation is, for eyes that watch; the row has the same a moment later. Only targets that moved."""
+
+    operation_id: str
+    rev: int
+    state: str
+    percent: float = 0.0
+    phase: str = ""
+    current_bytes: int | None = None
+    total_bytes: int | None = None
+    message: str = ""
+    targets: tuple[TargetDelta, ...] = ()

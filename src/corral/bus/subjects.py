@@ -30,6 +30,7 @@ from corral.bus.messages import (
     ModelDeleted,
     ModelStopped,
     NodeDescription,
+    OperationDelta,
     ReadLog,
     Running,
     StartBackend,
@@ -206,6 +207,15 @@ JOB_EVENT: SubjectSpec[JobEvent, None] = SubjectSpec(
     request=JobEvent,
     doc="Where a job is: at most four times a second for each, and always the last word.",
 )
+OPERATION_DELTA: SubjectSpec[OperationDelta, None] = SubjectSpec(
+    name="frontends.operation",
+    template="frontends.operation",
+    kind=Kind.PUBLISH,
+    senders=FRONTENDS,
+    receivers=FRONTENDS,
+    request=OperationDelta,
+    doc="How far an operation is, for those who watch at another frontend.",
+)
 
 SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     NODE_DESCRIBE,
@@ -227,6 +237,7 @@ SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     MODEL_STOP,
     MODEL_DELETE,
     MODELS_RUNNING,
+    OPERATION_DELTA,
 )
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tools import behaviours
-from tools.pages import api, cli, errors, events, metrics, settings, subjects
+from tools.pages import api, cli, errors, events, metrics, operations, settings, subjects
 from tools.source import ROOT, Problem
 
 FOLDER = "docs/reference"
@@ -22,6 +22,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors.render,
     "events.md": events.render,
     "metrics.md": metrics.render,
+    "operations.md": operations.render,
     "openapi.json": api.render_openapi,
     "settings.md": settings.render,
     "subjects.md": subjects.render,

@@ -16,6 +16,9 @@ from tools.source import ROOT, Module, Problem, called_name, literal_text, modul
 
 APPENDERS = frozenset({"outbox.append", "outbox.append_many"})
 SENTENCES = {
+    "assignment.dead": "What a node owes was put aside after too many failures.",
+    "assignment.ended": "What a node owed is no longer wanted of it; `reason` says why.",
+    "gallery.changed": "A gallery has a new index.",
     "key.created": "An API key has been made.",
     "key.revoked": "An API key does not work any more.",
     "key.rotated": "An API key has a new secret; the old one does not work any more.",
@@ -23,6 +26,7 @@ SENTENCES = {
     "node.alive": "A node that was lost is heard of again.",
     "node.approved": "An admin has let a node take part.",
     "node.budget_changed": "An admin has set or reset a node's VRAM budget.",
+    "node.backends_changed": "A node has another set of backends, or other versions.",
     "node.bus_changed": "Commands reach a node again, or no longer.",
     "node.drained": "An admin has taken a node out of service.",
     "node.hardware_changed": "A node reports another GPU vendor or another amount of VRAM.",
@@ -36,6 +40,10 @@ SENTENCES = {
     "node.self_drained": "A worker asks for no new work.",
     "node.self_resumed": "A worker takes new work again.",
     "node.slots_changed": "An admin has set or reset how many replicas of one model a node may hold.",
+    "operation.changed": "An operation has another state.",
+    "operation.created": "An operation was admitted.",
+    "operation.dismissed": "An admin has read a failure.",
+    "operations.cleared": "An admin has cleared the history.",
     "replica.removed": "Replicas of a model on a node are gone; `reason` says why.",
     "rule.changed": "A rule about where a model should run was saved.",
     "token.created": "A join token has been made.",

@@ -6,11 +6,27 @@ The simulator has an installer without a disk and a supervisor without processes
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from corral.bus.messages import Log, ReadLog, RunningProcess, StartBackend
-from corral.domain.backend import Build, InstalledBackend
+from corral.domain.backend import Build, InstalledBackend, Manifest
 from corral.domain.operation import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runnable:
+    """An installed backend as whoever starts it needs it."""
+
+    # The concrete name.
+    name: str
+    version: str
+    # Its folder in the store; another one, or the same path made anew, is another installation.
+    directory: Path
+    manifest: Manifest
+    # The interpreter that {python} stands for; empty if it has none.
+    python: str = ""
 
 
 class Report(Protocol):
@@ -39,6 +55,10 @@ class Installer(Protocol):
 
     def resolve(self, name: str) -> str | None:
         """The concrete name of what is installed under a name, a meta or an alias of which there is only one."""
+        ...
+
+    def runnable(self, name: str) -> Runnable | None:
+        """What `resolve` finds under this name, with its folder and how to run it."""
         ...
 
     async def install(

@@ -7,9 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from corral.client.access import KeyCalls, TokenCalls
+from corral.client.backends import BackendCalls, ProcessCalls
 from corral.client.events import StreamItem, watch
 from corral.client.http import Call, Transport
 from corral.client.nodes import LabelCalls, NodeCalls
+from corral.client.operations import IntentCalls, OperationCalls
 from corral.ports.runtime import Clock, Ids
 from corral.wire.cluster import ClusterOut
 
@@ -27,6 +29,10 @@ class CorralClient:
         self.labels = LabelCalls(self._transport)
         self.tokens = TokenCalls(self._transport)
         self.keys = KeyCalls(self._transport)
+        self.operations = OperationCalls(self._transport)
+        self.intents = IntentCalls(self._transport)
+        self.backends = BackendCalls(self._transport)
+        self.processes = ProcessCalls(self._transport)
 
     @property
     def url(self) -> str:

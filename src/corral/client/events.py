@@ -55,7 +55,8 @@ StreamItem = EventOut | Connected | Reset | Interrupted
 class EventStream:
     transport: Transport
     position: str | None
-    topics: Collection[str] | None
+    topics: Collection[str] | None = None
+    path: str = "/api/events"
     _was_connected: bool = False
     _pause_s: float = FIRST_PAUSE_S
     _asked_pause_s: float | None = None
@@ -83,7 +84,7 @@ class EventStream:
     async def _connection(self) -> AsyncGenerator[StreamItem, None]:
         """One connection, from opening to its end."""
         async with self.transport.session.get(
-            f"{self.transport.url}/api/events",
+            self.transport.url + self.path,
             params={"topics": ",".join(sorted(self.topics))} if self.topics else None,
             headers=self._headers(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_LIMIT_S, sock_read=IDLE_LIMIT_S),

@@ -101,6 +101,9 @@ class Node:
     budget_reported: str | None = None
     budget_override: str | None = None  # "" means: the admin says there is no cap
 
+    # When it last told which backends it has. None: never, which is not the same as having none.
+    backends_at: datetime | None = None
+
     created_at: datetime
     updated_at: datetime
 

@@ -80,6 +80,7 @@ def _to_node(row: Any) -> Node:
         slots_override=values["slots_override"],
         budget_reported=values["budget_reported"],
         budget_override=values["budget_override"],
+        backends_at=values["backends_at"],
         created_at=values["created_at"],
         updated_at=values["updated_at"],
         labels=_effective_labels(values["label_rows"]),

@@ -226,6 +226,37 @@ STATEMENTS = (
     """
     CREATE TRIGGER operations_guard BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION operations_guard()
     """,
+    # Whoever ends an operation, in whatever way: what waited behind it moves up, and the scope index covers it then.
+    """
+    CREATE FUNCTION operations_move_up() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE operations
+           SET after_id = NEW.after_id,
+               due_at = CASE WHEN NEW.after_id IS NULL THEN corral_now() ELSE due_at END
+         WHERE after_id = NEW.id;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE TRIGGER operations_move_up AFTER UPDATE OF state ON operations FOR EACH ROW
+      WHEN (OLD.state IN ('queued', 'running', 'waiting_on_nodes')
+            AND NEW.state NOT IN ('queued', 'running', 'waiting_on_nodes'))
+      EXECUTE FUNCTION operations_move_up()
+    """,
+    # An agent node runs no engine: a row that asks it for one would be tried for ever.
+    """
+    CREATE FUNCTION assignments_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (SELECT 1 FROM nodes WHERE id = NEW.node_id AND node_type <> 'backend') THEN
+            RAISE EXCEPTION 'an agent node gets no backend' USING ERRCODE = '23514';
+        END IF;
+        RETURN NEW;
+    END $$
+    """,
+    """
+    CREATE TRIGGER assignments_guard BEFORE INSERT OR UPDATE OF node_id ON assignments
+      FOR EACH ROW EXECUTE FUNCTION assignments_guard()
+    """,
 )
 
 

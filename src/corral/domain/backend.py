@@ -91,6 +91,15 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gallery:
+    """Where an index is to be had: at its address, else at the mirrors in order."""
+
+    name: str
+    url: str
+    mirrors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryEntry:
     """A meta has capabilities and no versions; a concrete has versions, newest first."""
 

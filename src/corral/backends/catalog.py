@@ -1,0 +1,272 @@
+"""The catalog: every gallery of this cluster in memory, the same on every frontend.
+
+The built-in gallery comes with the program and needs no network. Configured ones are read from their copies in
+PostgreSQL, which the leader keeps up to date (`refresh.py`); an index that cannot be read costs nobody the others.
+Asking the catalog waits for nothing. A plain name means the built-in gallery first and then the configured ones in
+their order, so that a gallery which is added later never changes what a name stands for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+import structlog
+
+from corral.backends.index import Index, parse_index
+from corral.backends.sources import name_of, shown, source_of
+from corral.domain.backend import (
+    DEVELOPMENT_SUFFIX,
+    Build,
+    Gallery,
+    GalleryEntry,
+    Manifest,
+    SourceKind,
+    Version,
+)
+from corral.domain.cluster import Event
+from corral.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
+from corral.engines import gallery_files
+from corral.policy.catalog import alias_entry, choose, newest, runs_on, safe_name
+from corral.store import galleries as store
+from corral.store.database import Database
+
+log = structlog.get_logger(__name__)
+
+BUILT_IN = "corral"
+# A text of this size is read beside the event loop instead of in it.
+LARGE_TEXT = 64 * 1024
+_SUGGESTIONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GalleryState:
+    """One gallery as an operator sees it."""
+
+    name: str
+    url: str
+    entries: int
+    problem: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@cache
+def read_built_in() -> Index:
+    """The gallery that comes with Corral. Its files are ours: one that is wrong is a bug."""
+    found = [parse_index(path.read_text(encoding="utf-8"), BUILT_IN) for path in gallery_files()]
+    return Index(
+        entries=tuple(entry for index in found for entry in index.entries),
+        warnings=tuple(warning for index in found for warning in index.warnings),
+    )
+
+
+class Catalog:
+    def __init__(
+        self,
+        database: Database,
+        galleries: Sequence[Gallery] = (),
+        *,
+        prefers_development: bool = False,
+        built_in: Index | None = None,
+    ) -> None:
+        self._database = database
+        self._galleries = tuple(galleries)
+        self.prefers_development = prefers_development
+        self._built_in = read_built_in() if built_in is None else built_in
+        # By gallery: the digest of the text that was read last, and what it said.
+        self._read: dict[str, tuple[str, Index]] = {}
+        self.states: tuple[GalleryState, ...] = ()
+        self._entries: tuple[GalleryEntry, ...] = ()
+        self._by_id: dict[str, GalleryEntry] = {}
+        self._by_name: dict[str, GalleryEntry] = {}
+        self._take(())
+
+    def entries(self) -> tuple[GalleryEntry, ...]:
+        """Everything, whatever hardware this frontend or any node has."""
+        return self._entries
+
+    async def load(self) -> None:
+        """Read the stored copies anew."""
+        async with self._database.transaction() as tx:
+            copies = {copy.name: copy for copy in await store.list_copies(tx)}
+        states = []
+        for gallery in self._galleries:
+            copy = copies.get(gallery.name)
+            states.append(await self._load_one(gallery, copy))
+        self._take(states)
+
+    async def follow(self, events: Iterable[Event]) -> None:
+        if any(event.kind == "gallery.changed" for event in events):
+            await self.load()
+
+    def find(self, name: str) -> GalleryEntry:
+        """By name, by gallery@name, or by an alias that no entry has for its name."""
+        found = self.get(name)
+        if found is None:
+            raise self._unknown(name)
+        return found
+
+    def get(self, name: str) -> GalleryEntry | None:
+        gallery, at, plain = name.strip().rpartition("@")
+        wanted = safe_name(plain).lower()
+        if at:
+            return self._by_id.get(f"{gallery.lower()}@{wanted}")
+        return self._by_name.get(wanted) or self._alias(wanted)
+
+    def resolve(self, name: str, capability: str, *, version: str = "", ignores_capability: bool = False) -> Build:
+        """What a node with this capability is to install."""
+        entry = self.find(name)
+        if entry.is_meta:
+            concrete = self._concrete_of(entry, capability)
+            return _build(concrete, self._version_of(concrete, version), meta=entry.name)
+        chosen = self._version_of(entry, version)
+        if not ignores_capability and not runs_on(entry.name, _address_of(chosen), capability):
+            meta = self.meta_for(entry.name)
+            raise Unprocessable(
+                f"{entry.name} does not run on a node of the kind {capability}.",
+                code="no_build_for_node",
+                hint=f"Install {meta}: each node gets the build that fits." if meta else "Choose another build.",
+                details={"backend": entry.name, "capability": capability, "meta_alternative": meta},
+            )
+        return _build(entry, chosen, meta=self.meta_for(entry.name) or "")
+
+    def meta_for(self, concrete: str) -> str | None:
+        """The meta that names this concrete for some hardware; its alias if that is an entry; else None."""
+        entry = self.get(concrete)
+        if entry is None or entry.is_meta:
+            return None
+        own = [one for one in self._entries if one.is_meta and one.gallery == entry.gallery]
+        for meta in own:
+            if entry.name in meta.capabilities.values():
+                return meta.name
+        return next((meta.name for meta in own if entry.alias and meta.name == entry.alias), None)
+
+    def external(self, uri: str, name: str, alias: str, sha256: str) -> Build:
+        """A build from outside every gallery."""
+        try:
+            source = source_of(uri, "uri", sha256=sha256.strip().lower())
+        except InvalidRequest as error:
+            raise InvalidRequest(error.message, code="bad_uri", hint=_URI_HINT) from error
+        called = safe_name(name) or safe_name(name_of(source))
+        if source.kind is SourceKind.OCI and not name.strip():
+            raise InvalidRequest("An image of a registry needs a name to be installed under.", code="name_required")
+        if not called or called.startswith("."):
+            raise InvalidRequest("A name is needed: the address does not tell one.", code="name_required")
+        for text in filter(None, (called, safe_name(alias))):
+            if self.get(text) is not None:
+                raise Conflict(
+                    f"{text} is the name of a backend in a gallery.",
+                    code="name_in_gallery",
+                    hint="Choose another name, or install it from the gallery.",
+                )
+        return Build(name=called, version="", source=source, manifest=Manifest(), alias=safe_name(alias))
+
+    async def _load_one(self, gallery: Gallery, copy: store.GalleryCopy | None) -> GalleryState:
+        url = shown(gallery.url)
+        if copy is None or not copy.content or copy.url != url:
+            self._read.pop(gallery.name, None)
+            problem = copy.problem if copy is not None and copy.url == url else ""
+            return GalleryState(name=gallery.name, url=url, entries=0, problem=problem or "not fetched yet")
+        known = self._read.get(gallery.name)
+        if known is None or known[0] != copy.sha256:
+            try:
+                index = await _parse(copy.content, gallery.name)
+            except InvalidRequest as error:
+                # It was good when it was stored: an older or newer frontend has another idea of good.
+                return GalleryState(name=gallery.name, url=url, entries=0, problem=error.message)
+            for warning in index.warnings:
+                log.warning("gallery entry left out", gallery=gallery.name, problem=warning)
+            self._read[gallery.name] = (copy.sha256, index)
+        index = self._read[gallery.name][1]
+        return GalleryState(
+            name=gallery.name, url=url, entries=len(index.entries), problem=copy.problem, warnings=index.warnings
+        )
+
+    def _take(self, states: Sequence[GalleryState]) -> None:
+        own = self._built_in
+        indexes = [own, *(self._read[one.name][1] for one in self._galleries if one.name in self._read)]
+        self._entries = tuple(entry for index in indexes for entry in index.entries)
+        self._by_id = {entry.id.lower(): entry for entry in self._entries}
+        self._by_name = {entry.name.lower(): entry for entry in reversed(self._entries)}
+        built_in = GalleryState(name=BUILT_IN, url="", entries=len(own.entries), warnings=own.warnings)
+        self.states = (built_in, *states)
+
+    def _alias(self, wanted: str) -> GalleryEntry | None:
+        sharing = [one for one in self._entries if one.versions and one.alias.lower() == wanted]
+        stable = [one for one in sharing if not one.is_development] or sharing
+        same = [one for one in stable if one.gallery == stable[0].gallery]
+        return alias_entry(same[0].alias, same) if same else None
+
+    def _concrete_of(self, meta: GalleryEntry, capability: str) -> GalleryEntry:
+        name = choose(meta.capabilities, capability)
+        concrete = self._sibling(meta, name) if name else None
+        if concrete is None:
+            wanted = f" (it names {name}, which its gallery does not have)" if name else ""
+            raise Unprocessable(
+                f"{meta.name} has no build for a node of the kind {capability}{wanted}.",
+                code="no_build_for_node",
+                hint="It has builds for: " + (", ".join(sorted(meta.capabilities)) or "nothing") + ".",
+                details={"backend": meta.name, "capability": capability},
+            )
+        twin = self._sibling(meta, concrete.name + DEVELOPMENT_SUFFIX)
+        return twin if self.prefers_development and twin is not None else concrete
+
+    def _sibling(self, entry: GalleryEntry, name: str) -> GalleryEntry | None:
+        """Another concrete of the same gallery: identity never crosses galleries."""
+        found = self._by_id.get(f"{entry.gallery}@{name}".lower())
+        return found if found is not None and found.versions else None
+
+    def _version_of(self, entry: GalleryEntry, version: str) -> Version:
+        if not version:
+            chosen = newest(entry)
+            assert chosen is not None, "a concrete has at least one version"
+            return chosen
+        for candidate in entry.versions:
+            if candidate.version == version:
+                return candidate
+        known = [one.version for one in entry.versions if one.version]
+        raise Unprocessable(
+            f"{entry.name} has no version {version}.",
+            code="unknown_version",
+            hint=f"There are: {', '.join(known[:20])}." if known else "Its gallery lists no versions.",
+            details={"backend": entry.name, "versions": known[:100]},
+        )
+
+    def _unknown(self, name: str) -> NotFound:
+        known = {entry.name.lower(): entry.name for entry in reversed(self._entries)}
+        plain = name.strip().rpartition("@")[2].lower()
+        near = [known[one] for one in get_close_matches(plain[:200], list(known), n=_SUGGESTIONS, cutoff=0.6)]
+        return NotFound(
+            f"There is no backend {name[:200]!r} in any gallery.",
+            code="backend_not_found",
+            hint=f"Did you mean {' or '.join(near)}?" if near else "`corral backends search` lists what there is.",
+            details={"suggestions": near},
+        )
+
+
+_URI_HINT = "Write oci://registry/repository:tag, https://host/file.tar.gz, or the absolute path of a folder."
+
+
+async def _parse(text: str, gallery: str) -> Index:
+    if len(text) < LARGE_TEXT:
+        return parse_index(text, gallery)
+    return await asyncio.to_thread(parse_index, text, gallery)
+
+
+def _address_of(version: Version) -> str:
+    return "" if version.source.kind is SourceKind.DIRECTORY else version.source.uri
+
+
+def _build(entry: GalleryEntry, version: Version, *, meta: str) -> Build:
+    return Build(
+        name=entry.name,
+        version=version.version,
+        source=version.source,
+        manifest=version.manifest,
+        meta=meta,
+        alias=entry.alias,
+        gallery=entry.gallery,
+    )

@@ -1,0 +1,263 @@
+"""The index of a gallery: YAML to entries.
+
+Guarantees: nothing in the text is run, and no text makes this slow or large (size, depth, and the number of values
+after every alias and merge has been written out are limited). An entry that is wrong is left out, with a warning that
+names it; a text without a single good entry is refused, so an error page never passes for an index.
+
+Two dialects are read. Ours lists `versions`, each with a `source` and a `manifest`; an entry's own `manifest` fills in
+the fields that a version leaves out. The older one has `uri`, `mirrors`, `version` and `sha256`. Both have
+`capabilities` for a meta. Limit: signatures over indexes are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from corral.backends.sources import source_of
+from corral.domain.backend import GalleryEntry, SourceKind, Version
+from corral.domain.errors import InvalidRequest
+from corral.policy.catalog import safe_name
+from corral.policy.gallery import parse_manifest, parse_source, wrong
+from corral.policy.versions import version_key
+
+TEXT_LIMIT_BYTES = 4 * 1024 * 1024
+DEPTH_LIMIT = 32
+VALUES_LIMIT = 500_000
+ENTRIES_LIMIT = 5_000
+VERSIONS_LIMIT = 500
+WARNINGS_LIMIT = 50
+# A name is a folder, a key and a part of texts; the columns hold 255.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_VERSION_CHARACTERS = 128
+
+# libyaml where there is one: the same rules, thirty times as fast.
+_Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    entries: tuple[GalleryEntry, ...]
+    # Sentences about entries that were left out.
+    warnings: tuple[str, ...] = ()
+
+
+def parse_index(text: str, gallery: str) -> Index:
+    """`InvalidRequest` with the code `bad_gallery` if this is no index or nothing in it is good."""
+    listed = _load(text, gallery)
+    if not isinstance(listed, list):
+        raise wrong(gallery, "this is not an index: a list of entries was expected")
+    if not listed:
+        raise wrong(gallery, "the index is empty")
+    if len(listed) > ENTRIES_LIMIT:
+        raise wrong(gallery, f"the index has more than {ENTRIES_LIMIT} entries")
+    entries: dict[str, GalleryEntry] = {}
+    warnings: list[str] = []
+    for number, value in enumerate(listed, start=1):
+        try:
+            entry = _entry(value, gallery, number)
+            if entry.name.lower() in entries:
+                raise wrong(f"{gallery}: {entry.name}", "a second entry has this name")
+        except InvalidRequest as error:
+            warnings.append(error.message)
+            continue
+        entries[entry.name.lower()] = entry
+    if not entries:
+        raise wrong(gallery, f"no entry of the index is good; the first: {warnings[0].rstrip('.')}")
+    return Index(entries=tuple(entries.values()), warnings=tuple(warnings[:WARNINGS_LIMIT]))
+
+
+def _load(text: str, gallery: str) -> Any:
+    if len(text.encode(errors="surrogatepass")) > TEXT_LIMIT_BYTES:
+        raise wrong(gallery, f"the index is larger than {TEXT_LIMIT_BYTES >> 20} MiB")
+    try:
+        _check_depth(text, gallery)
+        root = yaml.compose(text, Loader=_Loader)
+        if root is None:
+            return []
+        _Size(gallery).of(root)
+        loader = yaml.SafeLoader("")
+        try:
+            return loader.construct_document(root)
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        raise wrong(gallery, f"this cannot be read as YAML{place}") from error
+    except ValueError as error:
+        # A date or a number that looks like one and is none.
+        raise wrong(gallery, f"a value cannot be read ({str(error)[:100]})") from error
+
+
+def _check_depth(text: str, gallery: str) -> None:
+    """Before anything walks the text recursively."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEPTH_LIMIT:
+                raise wrong(gallery, f"the index is nested deeper than {DEPTH_LIMIT}")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+class _Size:
+    """How many values a node stands for when every alias is written out. Each node is looked at once."""
+
+    def __init__(self, gallery: str) -> None:
+        self._gallery = gallery
+        self._known: dict[int, int] = {}
+        self._above: set[int] = set()
+
+    def of(self, node: yaml.Node) -> int:
+        place = id(node)
+        if place in self._known:
+            return self._known[place]
+        # Aliases nest as well, beyond what the text shows.
+        if place in self._above or len(self._above) > 4 * DEPTH_LIMIT:
+            raise wrong(self._gallery, "an alias contains itself, or aliases are nested too deep")
+        self._above.add(place)
+        size = 1 + sum(self.of(child) for child in _children(node))
+        self._above.discard(place)
+        if size > VALUES_LIMIT:
+            raise wrong(
+                self._gallery, f"the index has more than {VALUES_LIMIT} values when its aliases are written out"
+            )
+        self._known[place] = size
+        return size
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _entry(value: Any, gallery: str, number: int) -> GalleryEntry:
+    if not isinstance(value, Mapping):
+        raise wrong(f"{gallery}: entry {number}", "is not a mapping")
+    name = safe_name(_text(value, "name", f"{gallery}: entry {number}"))
+    where = f"{gallery}: {name or f'entry {number}'}"
+    if not _NAME.fullmatch(name):
+        raise wrong(where, "the name is missing, or has characters that no folder should have")
+    versions = _versions(value, where)
+    capabilities = {} if versions else _capabilities(value, where)
+    if not versions and not capabilities:
+        raise wrong(where, "it has neither a source nor capabilities")
+    alias = safe_name(_text(value, "alias", where))
+    if alias and not _NAME.fullmatch(alias):
+        raise wrong(where, "the alias has characters that no folder should have")
+    return GalleryEntry(
+        name=name,
+        gallery=gallery,
+        alias=alias,
+        description=_text(value, "description", where),
+        license=_text(value, "license", where),
+        icon=_text(value, "icon", where),
+        urls=_texts(value, "urls", where),
+        tags=_texts(value, "tags", where),
+        is_unverified=value.get("unverified") is True,
+        capabilities=capabilities,
+        versions=versions,
+    )
+
+
+def _versions(value: Mapping[str, Any], where: str) -> tuple[Version, ...]:
+    shared = _mapping(value, "manifest", where)
+    listed = value.get("versions")
+    if listed is None:
+        return (_older_version(value, shared, where),) if value.get("uri") else ()
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or len(listed) > VERSIONS_LIMIT:
+        raise wrong(where, f"versions is not a list of at most {VERSIONS_LIMIT}")
+    found: dict[str, Version] = {}
+    for item in listed:
+        version = _version(item, shared, where)
+        if version.version in found:
+            raise wrong(where, f"the version {version.version!r} is there twice")
+        found[version.version] = version
+    return tuple(sorted(found.values(), key=lambda one: version_key(one.version), reverse=True))
+
+
+def _version(item: Any, shared: Mapping[str, Any], where: str) -> Version:
+    if not isinstance(item, Mapping):
+        raise wrong(where, "a version is not a mapping")
+    version = _checked_version(_text(item, "version", where), where)
+    place = f"{where} {version}".rstrip()
+    source = _mapping(item, "source", place)
+    if not source:
+        raise wrong(place, "source is missing")
+    manifest = {**shared, **_mapping(item, "manifest", place)}
+    read = parse_source(source, f"{place}: source")
+    if read.kind is SourceKind.OCI:
+        # Checked like an address of the older dialect, and spelled the same.
+        again = source_of(read.uri, f"{place}: source", mirrors=read.mirrors)
+        if again.kind is not SourceKind.OCI:
+            raise wrong(place, f"{read.uri!r} is not an image of a registry")
+        read = parse_source({**source, "uri": again.uri, "mirrors": list(again.mirrors)}, f"{place}: source")
+    return Version(version=version, source=read, manifest=parse_manifest(manifest, f"{place}: manifest"))
+
+
+def _older_version(value: Mapping[str, Any], manifest: Mapping[str, Any], where: str) -> Version:
+    return Version(
+        version=_checked_version(_text(value, "version", where), where),
+        source=source_of(
+            _text(value, "uri", where),
+            where,
+            mirrors=_texts(value, "mirrors", where),
+            sha256=_text(value, "sha256", where),
+        ),
+        manifest=parse_manifest(manifest, f"{where}: manifest"),
+    )
+
+
+def _checked_version(version: str, where: str) -> str:
+    if len(version) > _VERSION_CHARACTERS or not version.isprintable():
+        raise wrong(where, "the version is too long, or has control characters")
+    return version
+
+
+def _capabilities(value: Mapping[str, Any], where: str) -> dict[str, str]:
+    found = _mapping(value, "capabilities", where)
+    chosen: dict[str, str] = {}
+    for capability in found:
+        name = safe_name(_text(found, capability, f"{where}: capabilities"))
+        if not _WORD.fullmatch(str(capability)) or not _NAME.fullmatch(name):
+            raise wrong(where, "capabilities maps one plain word to the name of an entry")
+        chosen[str(capability)] = name
+    return chosen
+
+
+def _mapping(value: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    found = value.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise wrong(where, f"{key} is not a mapping")
+    return found
+
+
+def _text(value: Mapping[str, Any], key: str, where: str) -> str:
+    found = value.get(key)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        # An unquoted 1.10 is a number to YAML, and would become 1.1.
+        raise wrong(where, f"{key} is not a text; put it in quotes")
+    return found.strip()
+
+
+def _texts(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    found = value.get(key)
+    if found is None:
+        return ()
+    if isinstance(found, str):
+        return (found.strip(),) if found.strip() else ()
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise wrong(where, f"{key} is not a list of texts")
+    return tuple(item.strip() for item in found if item.strip())

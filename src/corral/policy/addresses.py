@@ -1,0 +1,72 @@
+"""Addresses that a stranger's URL must not lead to: this machine, the local network, and a cloud's metadata service.
+
+Pure, so a host is judged by its text. A public name may still lead to a private address: whoever can ask the name
+service checks what it answers, with the same function.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+# Names that never leave a site, whatever the name service says.
+_LOCAL_ENDINGS = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa")
+# The system's resolver takes 127.1, 0x7f000001 and 2130706433 for addresses.
+_NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+", re.ASCII)
+
+
+def is_private_address(host: str) -> bool:
+    """Whether a host (a name or an address, with or without brackets) is not one of the open internet.
+
+    An empty text and a name without a dot are private: neither can be anything but local.
+    """
+    name = host.strip().strip("[]").rstrip(".").lower()
+    if not name:
+        return True
+    address = _address(name)
+    if address is not None:
+        return not _is_open(address)
+    return "." not in name or any(name == ending or name.endswith(f".{ending}") for ending in _LOCAL_ENDINGS)
+
+
+def _is_open(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv6Address):
+        # The IPv4 address inside is where it leads.
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is not None:
+            return _is_open(inner)
+        if address.teredo is not None:
+            return all(_is_open(part) for part in address.teredo)
+    return address.is_global and not address.is_multicast
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name.partition("%")[0])
+    except ValueError:
+        return _old_address(name)
+
+
+def _old_address(name: str) -> IPv4Address | None:
+    """The spellings of `inet_aton`: one to four numbers, decimal, octal or hexadecimal; the last one fills the rest."""
+    parts = name.split(".")
+    if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts) or any(len(part) > 20 for part in parts):
+        return None
+    numbers = [_number(part) for part in parts]
+    if any(number is None for number in numbers):
+        return None
+    *heads, last = [number for number in numbers if number is not None]
+    value = last
+    for place, head in enumerate(heads):
+        if head > 255:
+            return None
+        value |= head << (24 - 8 * place)
+    return IPv4Address(value) if last < 256 ** (4 - len(heads)) and value < 2**32 else None
+
+
+def _number(text: str) -> int | None:
+    base = 16 if text.startswith("0x") else 8 if text.startswith("0") and len(text) > 1 else 10
+    try:
+        return int(text, base)
+    except ValueError:
+        return None

@@ -1,0 +1,515 @@
+"""What the dispatcher reads and writes: claims with a lease and a fence, news about targets, verdicts.
+
+Guarantees: every statement here takes any number of rows. A write of an owner carries its fence and fails with
+`LeaseLost` when somebody else has the operation by now. Rows are locked operation first, then targets, each in the
+order of their ids. While an operation is held its `due_at` is the end of the lease, so that an earlier one means that
+somebody has called for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, null, select, text
+
+from corral.domain.backend import Assignment, Desired
+from corral.domain.errors import LeaseLost
+from corral.domain.node import NodeId
+from corral.domain.operation import OPEN, JobId, Operation, OperationId, OperationKind, OperationState, Progress, Target
+from corral.policy.dispatch import Verdict
+from corral.policy.progress import Change, Owed
+from corral.store import outbox
+from corral.store.database import Transaction
+from corral.store.operation_rows import to_assignment, to_operation, to_target
+from corral.store.schema import assignments, operation_targets, operations
+
+# Text of other programs, cut to what somebody reads.
+TEXT_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The right to write to an operation, as long as its fence holds."""
+
+    id: OperationId
+    owner: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    hold: Hold
+    kind: OperationKind
+    subject: str
+    state: OperationState
+    rev: int
+    attempt: int
+    # It was held by this very owner, and somebody has called for it.
+    is_mine: bool
+    # It was queued until now.
+    is_new: bool
+    # Its last owner let the lease run out.
+    lost_by: str | None
+
+
+_CLAIM = text("""
+    WITH due AS (
+        SELECT o.id, o.owner, o.state,
+               o.owner IS NOT DISTINCT FROM :owner AND o.lease_until >= corral_now() AS is_mine,
+               CASE WHEN o.lease_until < corral_now() THEN o.owner END AS lost_by
+          FROM operations o
+         WHERE o.due_at <= corral_now()
+           AND (o.lease_until IS NULL OR o.lease_until < corral_now() OR o.owner = :owner)
+           AND o.kind = ANY(:kinds)
+         ORDER BY o.due_at, o.id
+         LIMIT :limit
+           FOR UPDATE OF o SKIP LOCKED
+    )
+    UPDATE operations o SET
+        owner = :owner,
+        lease_until = corral_now() + make_interval(secs => :lease_s),
+        due_at = corral_now() + make_interval(secs => :lease_s),
+        fence = o.fence + CASE WHEN due.is_mine THEN 0 ELSE 1 END,
+        attempt = CASE WHEN due.state = 'queued' THEN 1 WHEN due.lost_by IS NOT NULL THEN o.attempt + 1
+                       ELSE o.attempt END,
+        started_at = CASE WHEN due.state = 'queued' THEN COALESCE(o.started_at, corral_now()) ELSE o.started_at END,
+        state = CASE WHEN due.state = 'queued' THEN 'running' ELSE o.state END
+      FROM due
+     WHERE o.id = due.id
+    RETURNING o.id, o.fence, o.kind, o.subject, o.state, o.rev, o.attempt,
+              due.is_mine, due.lost_by, due.state = 'queued' AS is_new
+""")
+
+
+async def claim(
+    tx: Transaction, owner: str, kinds: Collection[OperationKind], limit: int, lease_s: float
+) -> list[Claimed]:
+    """Take what is due and free, oldest first, and what this owner holds and somebody has called for."""
+    rows = await tx.execute(
+        _CLAIM,
+        {
+            "owner": owner,
+            "kinds": [str(kind) for kind in kinds],
+            "limit": limit,
+            "lease_s": lease_s,
+        },
+    )
+    claimed = [
+        Claimed(
+            hold=Hold(id=OperationId(str(row.id)), owner=owner, fence=row.fence),
+            kind=OperationKind(row.kind),
+            subject=row.subject,
+            state=OperationState(row.state),
+            rev=row.rev,
+            attempt=row.attempt,
+            is_mine=row.is_mine,
+            is_new=row.is_new,
+            lost_by=row.lost_by,
+        )
+        for row in rows
+    ]
+    await outbox.append_many(
+        tx,
+        "operation.changed",
+        [(c.hold.id, _told(c.hold.id, c.rev, c.state, c.kind, c.subject)) for c in claimed if c.is_new],
+    )
+    return claimed
+
+
+_RENEW = text("""
+    WITH mine AS (
+        SELECT o.id FROM operations o
+          JOIN jsonb_to_recordset(CAST(:held AS jsonb)) AS h(id uuid, fence bigint) ON h.id = o.id AND h.fence = o.fence
+         WHERE o.owner = :owner
+         ORDER BY o.id
+           FOR UPDATE OF o
+    )
+    UPDATE operations o SET
+        lease_until = corral_now() + make_interval(secs => :lease_s),
+        due_at = CASE WHEN o.due_at <= corral_now() THEN o.due_at
+                      ELSE corral_now() + make_interval(secs => :lease_s) END
+      FROM mine
+     WHERE o.id = mine.id
+    RETURNING o.id
+""")
+
+
+async def renew(tx: Transaction, owner: str, holds: Collection[Hold], lease_s: float) -> set[OperationId]:
+    """Those that are still held."""
+    if not holds:
+        return set()
+    rows = await tx.execute(_RENEW, {"held": _held(holds), "owner": owner, "lease_s": lease_s})
+    return {OperationId(str(row.id)) for row in rows}
+
+
+_HAND_OVER = text("""
+    UPDATE operations o SET owner = NULL, lease_until = NULL, due_at = corral_now()
+      FROM jsonb_to_recordset(CAST(:held AS jsonb)) AS h(id uuid, fence bigint)
+     WHERE o.id = h.id AND o.fence = h.fence AND o.owner = :owner
+""")
+
+
+async def hand_over(tx: Transaction, owner: str, holds: Collection[Hold]) -> None:
+    """Give everything back at once: the next owner need not wait for the lease to run out."""
+    if holds:
+        await tx.execute(_HAND_OVER, {"held": _held(holds), "owner": owner})
+
+
+def _held(holds: Collection[Hold]) -> str:
+    return json.dumps([{"id": hold.id, "fence": hold.fence} for hold in holds])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    operation: Operation
+    assignments: Mapping[NodeId, Assignment]
+    now: datetime
+
+
+async def read(tx: Transaction, hold: Hold, *, locks: bool = False) -> Found:
+    """The operation with its targets and what they owe. With `locks`, nobody changes it until the transaction ends."""
+    statement = select(operations, func.corral_now().label("now")).where(
+        operations.c.id == hold.id, operations.c.owner == hold.owner, operations.c.fence == hold.fence
+    )
+    if locks:
+        statement = statement.with_for_update(key_share=True)
+    row = (await tx.execute(statement)).one_or_none()
+    if row is None:
+        raise LeaseLost("Somebody else has taken this operation over.")
+    targets = await tx.execute(
+        select(operation_targets)
+        .where(operation_targets.c.operation_id == hold.id)
+        .order_by(operation_targets.c.wave, operation_targets.c.node_name, operation_targets.c.node)
+    )
+    owed = await tx.execute(select(assignments).where(assignments.c.operation_id == hold.id))
+    return Found(
+        operation=to_operation(row, [to_target(target) for target in targets]),
+        assignments={NodeId(str(item.node_id)): to_assignment(item) for item in owed},
+        now=row.now,
+    )
+
+
+_LOCK_FOR_JOBS = text("""
+    SELECT o.id FROM operations o
+     WHERE o.id IN (SELECT t.operation_id FROM operation_targets t WHERE t.job_id = ANY(CAST(:jobs AS uuid[])))
+     ORDER BY o.id
+       FOR NO KEY UPDATE
+""")
+_BUILDS = ("build", "previous")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A target found by its job, without what it is to get, and what its assignment says."""
+
+    target: Target
+    operation_state: OperationState
+    is_reaped: bool
+    desired: Desired | None
+    attempts: int
+
+
+async def lock_jobs(tx: Transaction, job_ids: Collection[JobId]) -> dict[JobId, Job]:
+    """The targets of these jobs; nobody changes them, or their operations, until the transaction ends."""
+    if not job_ids:
+        return {}
+    await tx.execute(_LOCK_FOR_JOBS, {"jobs": list(job_ids)})
+    columns = [column for column in operation_targets.c if column.name not in _BUILDS]
+    rows = await tx.execute(
+        select(
+            *columns,
+            *(null().label(name) for name in _BUILDS),
+            operations.c.state.label("operation_state"),
+            operations.c.reaped,
+            assignments.c.desired,
+            assignments.c.attempts,
+        )
+        .join(operations, operations.c.id == operation_targets.c.operation_id)
+        .outerjoin(
+            assignments,
+            (assignments.c.node_id == operation_targets.c.node)
+            & (assignments.c.operation_id == operation_targets.c.operation_id),
+        )
+        .where(operation_targets.c.job_id.in_(list(job_ids)))
+        .order_by(operation_targets.c.operation_id, operation_targets.c.node)
+        .with_for_update(of=operation_targets, key_share=True)
+    )
+    return {
+        JobId(str(row.job_id)): Job(
+            target=to_target(row),
+            operation_state=OperationState(row.operation_state),
+            is_reaped=row.reaped,
+            desired=Desired(row.desired) if row.desired else None,
+            attempts=row.attempts or 0,
+        )
+        for row in rows
+    }
+
+
+_CHANGED = """
+    SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS c(
+        operation_id uuid, node uuid, state text, phase text, percent double precision, current_bytes bigint,
+        total_bytes bigint, file_name text, attempt integer, job_id uuid, seq bigint, error_code text,
+        error_text text, is_heard boolean, is_contacted boolean, is_final boolean,
+        owed text, attempts integer, pause_s double precision)
+"""
+_WRITE_TARGETS = text(f"""
+    WITH c AS ({_CHANGED})
+    UPDATE operation_targets t SET
+        state = c.state, phase = c.phase, percent = c.percent, current_bytes = c.current_bytes,
+        total_bytes = c.total_bytes, file_name = c.file_name, attempt = c.attempt, job_id = c.job_id, seq = c.seq,
+        error_code = c.error_code, error_text = c.error_text,
+        heard_at = CASE WHEN c.is_heard THEN corral_now() ELSE t.heard_at END,
+        contacted_at = CASE WHEN c.is_contacted THEN corral_now() ELSE t.contacted_at END,
+        finished_at = CASE WHEN c.is_final THEN corral_now() END
+      FROM c
+     WHERE t.operation_id = c.operation_id AND t.node = c.node
+       AND t.state IN ('queued', 'working', 'unconfirmed')
+""")  # noqa: S608 - no value in it
+_WRITE_OWED = text(f"""
+    WITH c AS ({_CHANGED})
+    UPDATE assignments a SET
+        attempts = c.attempts, error_code = c.error_code, error_text = c.error_text, updated_at = corral_now(),
+        next_retry_at = CASE WHEN c.owed = 'later' THEN corral_now() + make_interval(secs => c.pause_s) END,
+        state = CASE WHEN c.owed = 'dead' THEN 'dead' ELSE a.state END
+      FROM c
+     WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.owed IN ('later', 'dead')
+    RETURNING a.node_id, a.backend, a.operation_id, a.state
+""")  # noqa: S608 - no value in it
+_END_OWED = text(f"""
+    WITH c AS ({_CHANGED})
+    DELETE FROM assignments a USING c
+     WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.owed = 'gone'
+    RETURNING a.node_id, a.backend, a.operation_id, c.state AS why
+""")  # noqa: S608 - no value in it
+
+
+async def write_changes(tx: Transaction, changes: Sequence[Change], *, is_contacted: bool = False) -> None:
+    """What has become of targets and of what they owe. `is_contacted`: their nodes were spoken to just now."""
+    if not changes:
+        return
+    parameters = {"batch": json.dumps([_row(change, is_contacted=is_contacted) for change in changes])}
+    await tx.execute(_WRITE_TARGETS, parameters)
+    if any(change.owed in (Owed.LATER, Owed.DEAD) for change in changes):
+        put_aside = [row for row in await tx.execute(_WRITE_OWED, parameters) if row.state == "dead"]
+        await outbox.append_many(tx, "assignment.dead", [_owed_event(row) for row in put_aside])
+    if any(change.owed is Owed.GONE for change in changes):
+        ended = list(await tx.execute(_END_OWED, parameters))
+        await outbox.append_many(tx, "assignment.ended", [_owed_event(row, why=row.why) for row in ended])
+
+
+def _row(change: Change, *, is_contacted: bool) -> dict[str, Any]:
+    target = change.target
+    return {
+        "operation_id": target.operation_id,
+        "node": target.node,
+        "state": target.state,
+        "attempt": target.attempt,
+        "job_id": target.job_id,
+        "seq": target.seq,
+        "error_code": target.fault.code[:64] if target.fault else None,
+        "error_text": target.fault.text[:TEXT_MAX] if target.fault else None,
+        "is_heard": change.is_heard,
+        "is_contacted": is_contacted,
+        "is_final": target.state.is_final,
+        "owed": change.owed,
+        "attempts": change.attempts,
+        "pause_s": change.pause_s,
+    } | _progress_row(target.progress)
+
+
+def _progress_row(progress: Progress) -> dict[str, Any]:
+    return {
+        "phase": progress.phase,
+        "percent": progress.percent,
+        "current_bytes": progress.current_bytes,
+        "total_bytes": progress.total_bytes,
+        "file_name": progress.file_name[:255],
+    }
+
+
+def _owed_event(row: Any, **more: str) -> tuple[str, dict[str, Any]]:
+    node_id = str(row.node_id)
+    return node_id, {"node_id": node_id, "backend": row.backend, "id": str(row.operation_id)} | more
+
+
+_STOPPED = text("""
+    UPDATE operation_targets SET stop_wanted = false, contacted_at = corral_now()
+     WHERE stop_wanted AND job_id = ANY(CAST(:jobs AS uuid[]))
+""")
+
+
+async def write_stopped(tx: Transaction, job_ids: Collection[JobId]) -> None:
+    """The workers of these jobs have been told to stop."""
+    if job_ids:
+        await tx.execute(_STOPPED, {"jobs": list(job_ids)})
+
+
+_BACK = text("""
+    WITH w AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS w(node uuid, backend text, job_id uuid)
+    ), made AS (
+        INSERT INTO assignments (node_id, backend, desired, operation_id)
+        SELECT w.node, w.backend, 'rolled_back', CAST(:operation_id AS uuid)
+          FROM w JOIN nodes n ON n.id = w.node AND n.drained_at IS NULL
+         ORDER BY w.node
+        ON CONFLICT (node_id, backend) DO NOTHING
+        RETURNING node_id, generation
+    )
+    UPDATE operation_targets t SET
+        state = CASE WHEN made.node_id IS NULL THEN t.state ELSE 'queued' END,
+        is_rollback = made.node_id IS NOT NULL,
+        previous = CASE WHEN made.node_id IS NULL THEN NULL ELSE t.previous END,
+        job_id = w.job_id, generation = COALESCE(made.generation, t.generation),
+        seq = 0, attempt = 0, phase = NULL, error_code = NULL, error_text = NULL, heard_at = NULL, contacted_at = NULL,
+        finished_at = CASE WHEN made.node_id IS NULL THEN t.finished_at END
+      FROM w LEFT JOIN made ON made.node_id = w.node
+     WHERE t.operation_id = CAST(:operation_id AS uuid) AND t.node = w.node AND t.state = 'success'
+    RETURNING t.node_name, t.is_rollback
+""")
+
+
+async def roll_back(
+    tx: Transaction, operation_id: OperationId, wanted: Iterable[tuple[NodeId, str, JobId]]
+) -> list[str]:
+    """Nodes are to go back to what they had; the names of those that do.
+
+    One of which somebody newer wants something already, or that was drained, stays as it is and is not asked again.
+    """
+    batch = json.dumps([{"node": node, "backend": backend, "job_id": job} for node, backend, job in wanted])
+    rows = await tx.execute(_BACK, {"batch": batch, "operation_id": operation_id})
+    return sorted(row.node_name for row in rows if row.is_rollback)
+
+
+async def read_shown(tx: Transaction, ids: Collection[OperationId]) -> list[Operation]:
+    """Operations with their targets, without what those are to get."""
+    if not ids:
+        return []
+    columns = [column for column in operation_targets.c if column.name not in _BUILDS]
+    targets: dict[str, list[Target]] = {}
+    rows = await tx.execute(
+        select(*columns, *(null().label(name) for name in _BUILDS))
+        .where(operation_targets.c.operation_id.in_(list(ids)))
+        .order_by(operation_targets.c.node_name, operation_targets.c.node)
+    )
+    for row in rows:
+        targets.setdefault(str(row.operation_id), []).append(to_target(row))
+    found = await tx.execute(select(operations).where(operations.c.id.in_(list(ids))).order_by(operations.c.id))
+    return [to_operation(row, targets.get(str(row.id), [])) for row in found]
+
+
+_WRITE_PROGRESS = text("""
+    WITH p AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS p(
+            id uuid, phase text, percent double precision, current_bytes bigint, total_bytes bigint, file_name text)
+    )
+    UPDATE operations o SET
+        percent = GREATEST(o.percent, p.percent), phase = p.phase, current_bytes = p.current_bytes,
+        total_bytes = p.total_bytes, file_name = p.file_name
+      FROM p
+     WHERE o.id = p.id AND o.state = ANY(:open)
+    RETURNING o.id, o.rev
+""")
+
+
+async def write_progress(tx: Transaction, rows: Mapping[OperationId, Progress]) -> dict[OperationId, int]:
+    """How far operations are as a whole; the new revision of each that is not at its end."""
+    if not rows:
+        return {}
+    batch = json.dumps([{"id": key} | _progress_row(progress) for key, progress in sorted(rows.items())])
+    written = await tx.execute(_WRITE_PROGRESS, {"batch": batch, "open": [str(state) for state in OPEN]})
+    return {OperationId(str(row.id)): row.rev for row in written}
+
+
+# `due_at`: what was called for meanwhile is not forgotten.
+_VERDICT = text("""
+    UPDATE operations SET
+        state = :state, message = :message, percent = GREATEST(percent, :percent), phase = :phase,
+        current_bytes = :current_bytes, total_bytes = :total_bytes, file_name = :file_name,
+        error_code = :error_code, error_text = :error_text, reaped = :reaped,
+        finished_at = CASE WHEN :is_end THEN COALESCE(finished_at, corral_now()) END,
+        owner = CASE WHEN :keeps THEN owner END,
+        lease_until = CASE WHEN :keeps THEN lease_until END,
+        due_at = CASE WHEN :keeps THEN due_at
+                      ELSE LEAST(CAST(:next_at AS timestamptz), CASE WHEN due_at <= corral_now() THEN due_at END) END
+     WHERE id = CAST(:id AS uuid) AND owner = :owner AND fence = :fence
+    RETURNING rev
+""")
+_LET_GO = text("""
+    UPDATE operations SET
+        owner = NULL, lease_until = NULL,
+        due_at = LEAST(CAST(:next_at AS timestamptz), CASE WHEN due_at <= corral_now() THEN due_at END)
+     WHERE id = CAST(:id AS uuid) AND owner = :owner AND fence = :fence
+    RETURNING rev
+""")
+_ENDS = frozenset(
+    {OperationState.COMPLETED, OperationState.FAILED, OperationState.CANCELLED, OperationState.SUPERSEDED}
+)
+
+
+async def write_verdict(
+    tx: Transaction, hold: Hold, operation: Operation, verdict: Verdict, *, is_reaped: bool = False
+) -> int:
+    """The state and the sentence of an operation, under its fence; keeps hold of it while it is moving."""
+    written = await tx.execute(
+        _VERDICT,
+        {
+            "id": hold.id,
+            "owner": hold.owner,
+            "fence": hold.fence,
+            "state": verdict.state,
+            "message": verdict.message[:TEXT_MAX],
+            "error_code": verdict.fault.code[:64] if verdict.fault else None,
+            "error_text": verdict.fault.text[:TEXT_MAX] if verdict.fault else None,
+            "reaped": is_reaped,
+            "is_end": verdict.state in _ENDS,
+            "keeps": verdict.is_moving,
+            "next_at": verdict.next_at,
+        }
+        | _progress_row(verdict.progress),
+    )
+    row = _still_held(written.one_or_none())
+    if verdict.state is not operation.state:
+        told = _told(hold.id, row.rev, verdict.state, operation.kind, operation.subject)
+        await outbox.append(tx, "operation.changed", hold.id, told)
+    return int(row.rev)
+
+
+async def let_go(tx: Transaction, hold: Hold, next_at: datetime | None = None) -> None:
+    """Hold it no longer and change nothing else: of an operation at its end there is only a worker left to tell."""
+    parameters = {"id": hold.id, "owner": hold.owner, "fence": hold.fence, "next_at": next_at}
+    _still_held((await tx.execute(_LET_GO, parameters)).one_or_none())
+
+
+def _still_held(row: Any) -> Any:
+    if row is None:
+        raise LeaseLost("Somebody else has taken this operation over.")
+    return row
+
+
+def _told(key: OperationId, rev: int, state: OperationState, kind: OperationKind, subject: str) -> dict[str, Any]:
+    return {"id": key, "rev": rev, "state": str(state), "kind": str(kind), "subject": subject}
+
+
+_NOTE_BUS = text("""
+    UPDATE nodes n SET bus_ok = :on_bus, bus_since = corral_now(), updated_at = corral_now()
+      FROM (SELECT id FROM nodes
+             WHERE id = ANY(CAST(:ids AS uuid[])) AND bus_ok IS DISTINCT FROM :on_bus
+             ORDER BY id FOR NO KEY UPDATE) AS news
+     WHERE n.id = news.id
+    RETURNING n.id, n.name
+""")
+
+
+async def note_bus(tx: Transaction, node_ids: Collection[NodeId], *, is_on_bus: bool) -> None:
+    """What commands showed about these nodes; only what is news is told."""
+    if not node_ids:
+        return
+    rows = await tx.execute(_NOTE_BUS, {"ids": sorted(node_ids), "on_bus": is_on_bus})
+    await outbox.append_many(
+        tx, "node.bus_changed", [(str(row.id), {"name": row.name, "on_bus": is_on_bus}) for row in rows]
+    )

@@ -8,7 +8,6 @@ their order, so that a gallery which is added later never changes what a name st
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,7 +15,7 @@ from functools import cache
 
 import structlog
 
-from corral.backends.index import Index, parse_index
+from corral.backends.index import Index, parse_index, read_index
 from corral.backends.sources import name_of, shown, source_of
 from corral.domain.backend import (
     DEVELOPMENT_SUFFIX,
@@ -37,8 +36,6 @@ from corral.store.database import Database
 log = structlog.get_logger(__name__)
 
 BUILT_IN = "corral"
-# A text of this size is read beside the event loop instead of in it.
-LARGE_TEXT = 64 * 1024
 _SUGGESTIONS = 3
 
 
@@ -173,7 +170,7 @@ class Catalog:
         known = self._read.get(gallery.name)
         if known is None or known[0] != copy.sha256:
             try:
-                index = await _parse(copy.content, gallery.name)
+                index = await read_index(copy.content, gallery.name)
             except InvalidRequest as error:
                 # It was good when it was stored: an older or newer frontend has another idea of good.
                 return GalleryState(name=gallery.name, url=url, entries=0, problem=error.message)
@@ -248,12 +245,6 @@ class Catalog:
 
 
 _URI_HINT = "Write oci://registry/repository:tag, https://host/file.tar.gz, or the absolute path of a folder."
-
-
-async def _parse(text: str, gallery: str) -> Index:
-    if len(text) < LARGE_TEXT:
-        return parse_index(text, gallery)
-    return await asyncio.to_thread(parse_index, text, gallery)
 
 
 def _address_of(version: Version) -> str:

@@ -11,6 +11,7 @@ the fields that a version leaves out. The older one has `uri`, `mirrors`, `versi
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from corral.policy.gallery import parse_manifest, parse_source, wrong
 from corral.policy.versions import version_key
 
 TEXT_LIMIT_BYTES = 4 * 1024 * 1024
+# A text of this size is read beside the event loop instead of in it.
+LARGE_TEXT = 64 * 1024
 DEPTH_LIMIT = 32
 VALUES_LIMIT = 500_000
 ENTRIES_LIMIT = 5_000
@@ -70,6 +73,13 @@ def parse_index(text: str, gallery: str) -> Index:
     if not entries:
         raise wrong(gallery, f"no entry of the index is good; the first: {warnings[0].rstrip('.')}")
     return Index(entries=tuple(entries.values()), warnings=tuple(warnings[:WARNINGS_LIMIT]))
+
+
+async def read_index(text: str, gallery: str) -> Index:
+    """The same for a text of any size, without holding up the event loop."""
+    if len(text) < LARGE_TEXT:
+        return parse_index(text, gallery)
+    return await asyncio.to_thread(parse_index, text, gallery)
 
 
 def _load(text: str, gallery: str) -> Any:

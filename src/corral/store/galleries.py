@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.store import outbox
@@ -35,6 +35,13 @@ class GalleryCopy:
 
 async def list_copies(tx: Transaction) -> list[GalleryCopy]:
     return [_to_copy(row) for row in await tx.execute(select(gallery_copies).order_by(gallery_copies.c.name))]
+
+
+async def list_stamps(tx: Transaction) -> list[GalleryCopy]:
+    """The copies without their texts, which may be megabytes."""
+    columns = [column for column in gallery_copies.c if column.name != "content"]
+    rows = await tx.execute(select(*columns, literal("").label("content")).order_by(gallery_copies.c.name))
+    return [_to_copy(row) for row in rows]
 
 
 async def list_due(tx: Transaction, every_s: float, after_problem_s: float) -> set[str]:

@@ -1,0 +1,115 @@
+"""Small documents over HTTP, with aiohttp.
+
+A body is read piece by piece and dropped the moment that it is over its limit, also when it arrives packed. Redirects
+are followed a few times; user and password of an address stay with its host. Proxies are those of the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from corral.domain.errors import Unavailable
+from corral.ports.fetch import Fetched, Wanted
+
+REDIRECTS_MAX = 5
+CONNECT_TIMEOUT_S = 20.0
+CONNECTIONS_MAX = 20
+# Headers are small; a server that sends megabytes of them is broken.
+_HEADERS_MAX_BYTES = 64 * 1024
+
+
+class HttpFetcher:
+    """A service: its connections are closed with it."""
+
+    name = "fetcher"
+
+    def __init__(self, user_agent: str = "corral") -> None:
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def fetch(self, wanted: Wanted) -> Fetched:
+        timeout = aiohttp.ClientTimeout(total=wanted.timeout_s, connect=CONNECT_TIMEOUT_S)
+        try:
+            async with self._opened().request(
+                wanted.method,
+                wanted.url,
+                headers=dict(wanted.headers),
+                timeout=timeout,
+                max_redirects=REDIRECTS_MAX,
+            ) as response:
+                body = await _read(response, wanted)
+        except TimeoutError as error:
+            raise _failed(wanted.url, f"no complete answer within {wanted.timeout_s:g} s") from error
+        except aiohttp.TooManyRedirects as error:
+            raise _failed(wanted.url, "redirected too often") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _failed(wanted.url, _reason(error)) from error
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Fetched(status=response.status, headers=headers, body=body)
+
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return ()
+        return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def _opened(self) -> aiohttp.ClientSession:
+        # Made late: aiohttp wants a running loop, and making a frontend must not need one.
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+                headers={"User-Agent": self._user_agent},
+                max_line_size=_HEADERS_MAX_BYTES,
+                trust_env=True,
+            )
+        return self._session
+
+
+async def _read(response: aiohttp.ClientResponse, wanted: Wanted) -> bytes:
+    parts: list[bytes] = []
+    size_bytes = 0
+    async for part in response.content.iter_any():
+        size_bytes += len(part)
+        if size_bytes > wanted.limit_bytes:
+            raise _failed(wanted.url, f"the answer is larger than {wanted.limit_bytes} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _failed(url: str, reason: str) -> Unavailable:
+    return Unavailable(f"{_place(url)}: {reason}.", code="source_unavailable")
+
+
+def _place(url: str) -> str:
+    """The host and no more: an address can hold a password or a token anywhere else."""
+    try:
+        return urlsplit(url).hostname or "an address without a host"
+    except ValueError:
+        return "an address that is none"
+
+
+def _reason(error: Exception) -> str:
+    """The system's own words where there are some; never the library's, which repeat the address."""
+    cause = getattr(error, "os_error", None) or error
+    number = getattr(cause, "errno", None)
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name is not known"
+    if isinstance(error, aiohttp.InvalidURL | ValueError):
+        return "the address is not valid"
+    return f"the connection broke ({type(error).__name__})"

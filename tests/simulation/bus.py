@@ -57,6 +57,8 @@ class SimSubscription(Generic[Q, R]):
         while (packet := await self._queue.get()) is not None:
             if not self._is_cancelled:
                 await self._handle(packet)
+        # The next consumer is to end too.
+        self._queue.put_nowait(None)
 
     async def _handle(self, packet: Packet) -> None:
         async def work() -> bytes:
@@ -145,7 +147,8 @@ class SimBus:
         if not any(_covers(allowed, subscription.subject) for allowed in self._allowed.subscribe_allow):
             raise NotAllowed(f"{self._owner_id} may not listen on {subscription.subject}.")
         self._subscriptions.append(subscription)
-        self._tasks.start(subscription.consume(), name=f"consume {subscription.subject}")
+        for _ in range(spec.parallel):
+            self._tasks.start(subscription.consume(), name=f"consume {subscription.subject}")
         if self.is_connected:
             await self._clock.sleep(self._network.round_trip_s())
             # A server that is out of reach hears of it at the next connect.

@@ -18,6 +18,7 @@ from corral.domain.errors import (
     Unavailable,
 )
 from corral.ports.runtime import Clock
+from corral.wire.backends import BackendsReportIn
 from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 TOKEN = "cj_a-join-token-of-the-tests-0123456789"
@@ -58,6 +59,7 @@ class PretendFrontend:
     # Raised by the next calls of that name.
     refusals: dict[str, list[CorralError]] = field(default_factory=dict)
     minted: int = 0
+    reports: list[BackendsReportIn] = field(default_factory=list)
 
     def times(self, call: str) -> list[float]:
         return [at for at, name in self.calls if name == call]
@@ -123,6 +125,12 @@ class PretendFrontend:
         return CredentialsOut(
             nats_url=self.bus_url, nats_jwt=self._mint(), nats_jwt_expires_in_s=self.credential_life_s
         )
+
+    async def report_backends(self, node_id: str, report: BackendsReportIn) -> None:
+        await self._called("backends")
+        self._known(node_id)
+        self.reports.append(report)
+        self._answer()
 
     async def drain(self, node_id: str, boot_id: str) -> None:
         await self._called("drain")

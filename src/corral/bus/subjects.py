@@ -72,6 +72,8 @@ NODES = frozenset({Role.WORKER, Role.AGENT})
 WORKERS = frozenset({Role.WORKER})
 # "Accepted" is told within this time; it says nothing about how long the work takes.
 ACCEPT_S = 2.0
+# Stopping and reading wait for processes and people; so many of them at a time are enough for one machine.
+SLOW_AT_A_TIME = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,9 @@ class SubjectSpec(Generic[Q, R]):
     request: type[Q]
     reply: type[R] | None = None
     timeout_s: float | None = None
+    # How many messages of one subscription are handled at a time. One keeps their order; more is for handlers that
+    # wait for something, so that one that waits does not make the others wait.
+    parallel: int = 1
     doc: str
 
     def __post_init__(self) -> None:
@@ -164,7 +169,7 @@ FRONTENDS_WAKE: SubjectSpec[WakeFrontends, None] = SubjectSpec(
 
 
 def _command(
-    name: str, request: type[Q], reply: type[R], doc: str, *, timeout_s: float = ACCEPT_S
+    name: str, request: type[Q], reply: type[R], doc: str, *, timeout_s: float = ACCEPT_S, parallel: int = 1
 ) -> SubjectSpec[Q, R]:
     return SubjectSpec(
         name=name,
@@ -175,6 +180,7 @@ def _command(
         request=request,
         reply=reply,
         timeout_s=timeout_s,
+        parallel=parallel,
         doc=doc,
     )
 
@@ -188,15 +194,29 @@ BACKEND_DELETE = _command("backend.delete", BackendCommand, JobAccepted, "Remove
 BACKEND_START = _command("backend.start", StartBackend, JobAccepted, "Run an engine as a process; a job.")
 BACKEND_LIST = _command("backend.list", ListBackends, Backends, "What is installed.")
 BACKEND_STOP = _command(
-    "backend.stop", StopBackend, BackendStopped, "End the processes of a backend; told when they have.", timeout_s=30.0
+    "backend.stop",
+    StopBackend,
+    BackendStopped,
+    "End the processes of a backend; told when they have.",
+    timeout_s=30.0,
+    parallel=SLOW_AT_A_TIME,
 )
-BACKEND_LOGS = _command("backend.logs", ReadLog, Log, "Lines of a process's output.", timeout_s=10.0)
+BACKEND_LOGS = _command(
+    "backend.logs", ReadLog, Log, "Lines of a process's output.", timeout_s=10.0, parallel=SLOW_AT_A_TIME
+)
 JOBS_GET = _command("jobs.get", GetJobs, Jobs, "Where jobs are, also those that have ended.")
 JOBS_CANCEL = _command("jobs.cancel", CancelJob, JobCancelled, "Stop a job, with or without its partial files.")
 MODEL_STOP = _command(
-    "model.stop", StopModel, ModelStopped, "End exactly one process; told when it has.", timeout_s=30.0
+    "model.stop",
+    StopModel,
+    ModelStopped,
+    "End exactly one process; told when it has.",
+    timeout_s=30.0,
+    parallel=SLOW_AT_A_TIME,
 )
-MODEL_DELETE = _command("model.delete", DeleteModel, ModelDeleted, "Remove a model's files.", timeout_s=30.0)
+MODEL_DELETE = _command(
+    "model.delete", DeleteModel, ModelDeleted, "Remove a model's files.", timeout_s=30.0, parallel=SLOW_AT_A_TIME
+)
 MODELS_RUNNING = _command("models.running", ListRunning, Running, "Which processes run.")
 JOB_EVENT: SubjectSpec[JobEvent, None] = SubjectSpec(
     name="jobs.event",

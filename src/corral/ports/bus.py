@@ -70,7 +70,8 @@ class Bus(Protocol):
     async def subscribe(
         self, spec: SubjectSpec[Q, R], handler: Handler[Q, R], *, node: str | None = None
     ) -> Subscription:
-        """Hear one node, or every node without `node`, one message after the other.
+        """Hear one node, or every node without `node`: one message after the other, or as many at a time as the
+        subject says.
 
         The server has confirmed it when this returns, or refused it: `NotAllowed` naming the subject. Without a
         connection it is made at the next connect, and a refusal is then logged.

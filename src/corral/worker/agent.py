@@ -31,7 +31,7 @@ from corral.wire.nodes import HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 from corral.worker.address import Advertised
 from corral.worker.control import ControlPlane
 from corral.worker.identity import Identity
-from corral.worker.link import BusLink, Grant, Hearing, OpenBus
+from corral.worker.link import BusLink, Duties, Grant, Hearing, OpenBus
 from corral.worker.membership import (
     FIRST_PAUSE_S,
     HEARTBEAT_RETRY_S,
@@ -81,6 +81,8 @@ class Surroundings:
     new_bus_key: Callable[[], tuple[str, str]]
     clock: Clock
     rng: Random
+    # An agent node has none: it gets neither backends nor models.
+    duties: Duties | None = None
 
 
 class Agent:
@@ -111,7 +113,13 @@ class Agent:
         # An agent node's key for the API, told at registration.
         self.api_token: str | None = None
         self.heard: Signal[HeartbeatOut] = Signal()
-        hearing = Hearing(boot_id=profile.boot_id, describe=self.describe, wake=self.wake, stop=self._asked_to_stop)
+        hearing = Hearing(
+            boot_id=profile.boot_id,
+            describe=self.describe,
+            wake=self.wake,
+            stop=self._asked_to_stop,
+            duties=around.duties,
+        )
         self.link = BusLink(around.open_bus, hearing, around.clock)
         self.renewal = Renewal(
             around.control,
@@ -242,6 +250,7 @@ class Agent:
             await self.link.leave()
             log.info(self._waiting, id=answer.id)
             return
+        self._tell_duties()
         if self._identity.bus_public_key == sent_key:
             await self._join_bus(answer)
         # Otherwise, or when that failed, a credential is asked for by itself.
@@ -321,7 +330,12 @@ class Agent:
             await self._register()
             return
         self._place = Place(node_id=place.node_id, is_approved=True)
+        self._tell_duties()
         self.renewal.loop.wake()
+
+    def _tell_duties(self) -> None:
+        if self._around.duties is not None:
+            self._around.duties.registered()
 
     async def _say_goodbye(self, node_id: str) -> None:
         control, boot_id = self._around.control, self._profile.boot_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from corral.wire.backends import BackendsReportIn
 from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 
@@ -20,6 +21,10 @@ class ControlPlane(Protocol):
 
     async def refresh_credentials(self, node_id: str, bus_public_key: str) -> CredentialsOut:
         """A fresh credential for the bus; nothing else changes."""
+        ...
+
+    async def report_backends(self, node_id: str, report: BackendsReportIn) -> None:
+        """Everything that is installed here."""
         ...
 
     async def drain(self, node_id: str, boot_id: str) -> None:

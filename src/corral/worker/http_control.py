@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 from corral.client.http import Call, Transport
 from corral.domain.errors import InvalidRequest, Unavailable
 from corral.ports.runtime import Clock, Ids
+from corral.wire.backends import BackendsReportIn
 from corral.wire.nodes import (
     CredentialsIn,
     CredentialsOut,
@@ -75,6 +76,11 @@ class HttpControl:
         body = CredentialsIn(bus_public_key=bus_public_key)
         call = Call(method="POST", path=_path(node_id, "credentials"), body=body)
         return await self._somewhere(lambda frontend: frontend.own.fetch(call, CredentialsOut))
+
+    async def report_backends(self, node_id: str, report: BackendsReportIn) -> None:
+        call = Call(method="POST", path=_path(node_id, "backends"), body=report)
+        # Any good answer will do; what it says is nothing to act on.
+        await self._somewhere(lambda frontend: frontend.own.send(call))
 
     async def drain(self, node_id: str, boot_id: str) -> None:
         await self._say(node_id, "drain", boot_id)

@@ -53,6 +53,23 @@ class Hearing:
     describe: Callable[[], NodeDescription]
     wake: Callable[[], None]
     stop: Callable[[], None]
+    duties: Duties | None = None
+
+
+class Duties(Protocol):
+    """What a worker does beside being a member."""
+
+    async def subscribe(self, bus: Bus, node_id: str) -> None:
+        """Hear commands on this bus from now on; it replaces the one before."""
+        ...
+
+    def on_bus(self) -> None:
+        """After every connect."""
+        ...
+
+    def registered(self) -> None:
+        """The node has a place that it did not have before."""
+        ...
 
 
 # The newest grant is asked for at every connect: the token changes, the node and the address do not.
@@ -113,6 +130,8 @@ class BusLink:
             await bus.subscribe(NODE_DESCRIBE, self._on_describe, node=grant.node_id)
             await bus.subscribe(NODE_WAKE, self._on_wake, node=grant.node_id)
             await bus.subscribe(NODE_STOP, self._on_stop, node=grant.node_id)
+            if self._hearing.duties is not None:
+                await self._hearing.duties.subscribe(bus, grant.node_id)
             bus.on_reconnect(self._greeting(bus, grant.node_id))
             await bus.start()
         except BaseException:
@@ -129,6 +148,8 @@ class BusLink:
         async def greet() -> None:
             # The heartbeat is the message that counts; the greeting is only sooner.
             self._hearing.wake()
+            if self._hearing.duties is not None:
+                self._hearing.duties.on_bus()
             try:
                 await bus.publish(NODE_HELLO, Hello(boot_id=self._hearing.boot_id), node=node_id)
             except CorralError as error:

@@ -144,7 +144,8 @@ class NatsBus:
                 except BusUnavailable:
                     log.debug("the connection ended while subscribing", subject=subscription.subject)
             self._subscriptions.append(subscription)
-            self._tasks.start(subscription.consume(), name=f"consume {subscription.subject}")
+            for _ in range(spec.parallel):
+                self._tasks.start(subscription.consume(), name=f"consume {subscription.subject}")
         return subscription
 
     def on_reconnect(self, callback: Reread) -> None:

@@ -1,8 +1,9 @@
-"""One subscription: a bounded queue, one consumer, and the way from one connection to the next.
+"""One subscription: a bounded queue, its consumers, and the way from one connection to the next.
 
-Messages are handled one after the other in the order in which they came; a slow handler makes its own queue wait and
-nothing else. What does not fit is dropped, and everybody is told to read the state again. While a connection is
-replaced, the new one's messages are held until the old one has delivered its last; doubles are left out by their id.
+Messages are handled one after the other in the order in which they came (as many at a time as the subject says, where
+it says more than one); a slow handler makes its own queue wait and nothing else. What does not fit is dropped, and
+everybody is told to read the state again. While a connection is replaced, the new one's messages are held until the
+old one has delivered its last; doubles are left out by their id.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class OrderedSubscription(Generic[Q, R]):
         self._seen.clear()
 
     async def consume(self) -> None:
-        """The one consumer. Ends when the subscription is cancelled."""
+        """One of as many consumers as the subject has. Ends when the subscription is cancelled."""
         while (arrived := await self._queue.get()) is not None:
             self._pending_bytes -= arrived.size_bytes
             try:
@@ -143,6 +144,8 @@ class OrderedSubscription(Generic[Q, R]):
                     await self._handle(arrived)
             finally:
                 arrived.connection.settle()
+        # The next consumer is to end too.
+        self._queue.put_nowait(None)
 
     def _taker(self, connection: Connection) -> Callable[[Msg], None]:
         def take(message: Msg) -> None:

@@ -1,0 +1,170 @@
+"""What a worker does about commands on the bus.
+
+Guarantee: a command that takes long is accepted as a job and answered within milliseconds; the others wait for
+processes only as long as the supervisor allows, and beside one another. An empty message never means "all".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.bus import subjects
+from corral.bus.messages import (
+    BackendCommand,
+    Backends,
+    BackendStopped,
+    CancelJob,
+    DeleteModel,
+    GetJobs,
+    InstalledItem,
+    JobAccepted,
+    JobCancelled,
+    Jobs,
+    ListBackends,
+    ListRunning,
+    Log,
+    ModelDeleted,
+    ModelStopped,
+    ReadLog,
+    Running,
+    StartBackend,
+    StopBackend,
+    StopModel,
+)
+from corral.domain.backend import InstalledBackend
+from corral.domain.errors import CorralError, InvalidRequest
+from corral.ports.bus import Bus, Delivery
+from corral.worker.backend_reports import BackendReports
+from corral.worker.jobs.model_files import delete_model
+from corral.worker.jobs.record import JobKind
+from corral.worker.jobs.runner import JobRunner
+from corral.worker.work import Installer, Processes
+
+# What one answer may hold and one follower may wait; the supervisor has limits of its own.
+MAX_LOG_LINES = 2000
+MAX_LOG_WAIT_S = 5.0
+# Under a megabyte in any case; a worker has tens.
+MAX_BACKENDS = 500
+
+TakesJob = Callable[[Delivery[BackendCommand]], Awaitable[JobAccepted]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandParts:
+    runner: JobRunner
+    reports: BackendReports
+    installer: Installer
+    processes: Processes
+    models_dir: Path
+    boot_id: str
+
+
+class BackendCommands:
+    """The duties of a worker that has backends (`worker.link.Duties`)."""
+
+    def __init__(self, parts: CommandParts) -> None:
+        self._parts = parts
+
+    async def subscribe(self, bus: Bus, node_id: str) -> None:
+        await bus.subscribe(subjects.BACKEND_INSTALL, self._takes(JobKind.INSTALL), node=node_id)
+        await bus.subscribe(subjects.BACKEND_UPGRADE, self._takes(JobKind.UPGRADE), node=node_id)
+        await bus.subscribe(subjects.BACKEND_ROLLBACK, self._takes(JobKind.ROLLBACK), node=node_id)
+        await bus.subscribe(subjects.BACKEND_DELETE, self._takes(JobKind.DELETE), node=node_id)
+        await bus.subscribe(subjects.BACKEND_START, self._on_start, node=node_id)
+        await bus.subscribe(subjects.BACKEND_LIST, self._on_list, node=node_id)
+        await bus.subscribe(subjects.BACKEND_STOP, self._on_stop, node=node_id)
+        await bus.subscribe(subjects.BACKEND_LOGS, self._on_logs, node=node_id)
+        await bus.subscribe(subjects.JOBS_GET, self._on_jobs, node=node_id)
+        await bus.subscribe(subjects.JOBS_CANCEL, self._on_cancel, node=node_id)
+        await bus.subscribe(subjects.MODEL_STOP, self._on_stop_model, node=node_id)
+        await bus.subscribe(subjects.MODEL_DELETE, self._on_delete_model, node=node_id)
+        await bus.subscribe(subjects.MODELS_RUNNING, self._on_running, node=node_id)
+        self._parts.runner.events.use(bus, node_id)
+
+    def on_bus(self) -> None:
+        self._parts.runner.events.loop.wake()
+
+    def registered(self) -> None:
+        self._parts.reports.wake()
+
+    def _takes(self, kind: JobKind) -> TakesJob:
+        async def take(delivery: Delivery[BackendCommand]) -> JobAccepted:
+            return await self._parts.runner.accept(kind, delivery.message)
+
+        return take
+
+    async def _on_start(self, delivery: Delivery[StartBackend]) -> JobAccepted:
+        return await self._parts.runner.accept(JobKind.START, delivery.message)
+
+    async def _on_jobs(self, delivery: Delivery[GetJobs]) -> Jobs:
+        return await self._parts.runner.get(delivery.message)
+
+    async def _on_cancel(self, delivery: Delivery[CancelJob]) -> JobCancelled:
+        return await self._parts.runner.cancel(delivery.message)
+
+    async def _on_list(self, _: Delivery[ListBackends]) -> Backends:
+        installer = self._parts.installer
+        return Backends(
+            boot_id=self._parts.boot_id,
+            backends=tuple(_item(each) for each in installer.installed()[:MAX_BACKENDS]),
+            removed=dict(installer.removed()),
+        )
+
+    async def _on_stop(self, delivery: Delivery[StopBackend]) -> BackendStopped:
+        wish = delivery.message
+        if wish.all == bool(wish.backend):
+            raise InvalidRequest(
+                "A stop names one backend or says all, not both and not neither.",
+                hint="Send backend, or all=true.",
+                code="stop_of_what",
+            )
+        backend = None if wish.all else self._parts.installer.resolve(wish.backend) or wish.backend
+        stopped, survivors = await self._parts.processes.stop_backend(backend, force=wish.force)
+        return BackendStopped(stopped=stopped, survivors=survivors)
+
+    async def _on_logs(self, delivery: Delivery[ReadLog]) -> Log:
+        wish = delivery.message
+        bounded = ReadLog(
+            key=wish.key,
+            after=max(0, wish.after),
+            limit=min(MAX_LOG_LINES, max(1, wish.limit)),
+            wait_s=min(MAX_LOG_WAIT_S, max(0.0, wish.wait_s)),
+        )
+        return await self._parts.processes.read_log(bounded)
+
+    async def _on_stop_model(self, delivery: Delivery[StopModel]) -> ModelStopped:
+        wish = delivery.message
+        try:
+            matched, address = await self._parts.processes.stop_exactly(
+                wish.process_key, expected_address=wish.expected_address, force=wish.force
+            )
+        except CorralError as error:
+            # It is there, and it goes on: an answer, not a failure of the command.
+            return ModelStopped(process_key=wish.process_key, matched=True, terminated=False, problem=error.message)
+        return ModelStopped(process_key=wish.process_key, matched=matched, terminated=True, address=address)
+
+    async def _on_delete_model(self, delivery: Delivery[DeleteModel]) -> ModelDeleted:
+        return await asyncio.to_thread(delete_model, self._parts.models_dir, delivery.message.model)
+
+    async def _on_running(self, _: Delivery[ListRunning]) -> Running:
+        return Running(boot_id=self._parts.boot_id, processes=self._parts.processes.running())
+
+
+def _item(installed: InstalledBackend) -> InstalledItem:
+    return InstalledItem(
+        name=installed.name,
+        meta=installed.meta,
+        alias=installed.alias,
+        version=installed.version,
+        digest=installed.digest,
+        uri=installed.uri,
+        gallery=installed.gallery,
+        generation=installed.generation,
+        size_bytes=installed.size_bytes,
+        previous_version=installed.previous_version,
+        is_system=installed.is_system,
+        installed_at=installed.installed_at.isoformat() if installed.installed_at else "",
+    )

@@ -1,0 +1,148 @@
+"""What each kind of job does, in its turn.
+
+Guarantee: processes are ended only of the concrete backend that is replaced or removed, only at the moment of the
+swap, and which ones is noted before anything else happens. One that cannot be ended keeps its backend: `stop_failed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import structlog
+
+from corral.bus.messages import BackendCommand, StartBackend
+from corral.domain.backend import InstalledBackend
+from corral.domain.errors import Conflict, CorralError
+from corral.domain.operation import Fault, Phase
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.tasks import Tasks
+from corral.worker.jobs.record import JobKind
+from corral.worker.jobs.telling import Job
+from corral.worker.jobs.turns import Turns
+from corral.worker.work import Installer, Processes
+
+log = structlog.get_logger(__name__)
+
+# The last lines of an engine's output fit; a page of HTML does not.
+MAX_ERROR_CHARACTERS = 4000
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    installer: Installer
+    processes: Processes
+    turns: Turns
+    tasks: Tasks
+    # Writes the job to the journal.
+    save: Callable[[Job], Awaitable[None]]
+
+    async def do(self, job: Job) -> dict[str, str]:
+        """What came out of it."""
+        if isinstance(job.command, StartBackend):
+            return await self._start(job, job.command)
+        async with self.turns.change(job.backend):
+            job.running()
+            try:
+                # New starts are held back from the swap on, until the job is over.
+                with ExitStack() as at_the_end:
+                    return await self._change(job, job.command, at_the_end)
+            except asyncio.CancelledError:
+                if job.stop_asked.is_set() and not job.keeps_partial:
+                    # Before the next one has its turn, which may fetch the same.
+                    await self.discard(job)
+                raise
+
+    async def discard(self, job: Job) -> None:
+        """Throw away what was fetched for it. Only in its turn."""
+        build = job.build
+        if build is None or job.has_discarded:
+            return
+        job.has_discarded = True
+        outcome = await attempt(lambda: self.installer.discard(build))
+        if isinstance(outcome, Failed):
+            log.warning("what a job had fetched stays for now", job=job.id, problem=outcome.sentence)
+
+    async def _change(self, job: Job, command: BackendCommand, at_the_end: ExitStack) -> dict[str, str]:
+        async def before_swap() -> None:
+            await self._stop_processes(job, at_the_end)
+
+        generation = command.generation
+        match job.kind:
+            case JobKind.INSTALL | JobKind.UPGRADE:
+                assert job.build is not None, "such a command is not accepted without a build"
+                replaces = command.force or job.kind is JobKind.UPGRADE
+                return _result(
+                    await self.installer.install(
+                        job.build, generation=generation, replaces=replaces, before_swap=before_swap, report=job
+                    )
+                )
+            case JobKind.ROLLBACK:
+                return _result(
+                    await self.installer.roll_back(
+                        job.backend, generation=generation, before_swap=before_swap, report=job
+                    )
+                )
+            case _:
+                self._refuse_system(job.backend)
+                await before_swap()
+                job.phase(Phase.REMOVING)
+                await self.installer.remove(job.backend, generation=generation, report=job)
+                return {}
+
+    async def _start(self, job: Job, wish: StartBackend) -> dict[str, str]:
+        if self.installer.resolve(job.backend) is None:
+            await self.turns.after_changes(job.backend)
+        await self.turns.until_startable(job.backend)
+        job.running()
+        job.phase(Phase.STARTING)
+        process = await self.processes.start_backend(wish, job)
+        return {
+            "key": process.key,
+            "address": process.address,
+            "backend": process.backend,
+            "version": process.version,
+        }
+
+    async def _stop_processes(self, job: Job, at_the_end: ExitStack) -> None:
+        job.phase(Phase.STOPPING)
+        at_the_end.enter_context(self.turns.no_starts(job.backend))
+        stopping = self.tasks.start(self.processes.stop_backend(job.backend), name=f"stop processes of {job.backend}")
+        try:
+            stopped, survivors = await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            # Which processes have ended must be told, whatever becomes of the job.
+            await asyncio.wait({stopping})
+            if not stopping.cancelled() and stopping.exception() is None:
+                job.has_stopped(stopping.result()[0])
+            raise
+        job.has_stopped(stopped)
+        if stopped:
+            await self.save(job)
+        if survivors:
+            raise Conflict(
+                f"{', '.join(survivors)} could not be ended, so {job.backend} stays as it is.",
+                hint="Look at the process on the machine; end it by hand, then try again.",
+                code="stop_failed",
+            )
+
+    def _refuse_system(self, backend: str) -> None:
+        if any(each.name == backend and each.is_system for each in self.installer.installed()):
+            raise Conflict(f"{backend} came with the machine; Corral does not remove it.", code="system_backend")
+
+
+def fault_of(error: Exception) -> Fault:
+    """What the control plane is told."""
+    if isinstance(error, CorralError):
+        return Fault(code=error.slug, text=error.message[:MAX_ERROR_CHARACTERS])
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return Fault(code="disk_full", text=f"The disk is full: {error.strerror}.")
+    return Fault(code="internal", text=f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS])
+
+
+def _result(installed: InstalledBackend) -> dict[str, str]:
+    return {"version": installed.version, "digest": installed.digest, "uri": installed.uri}

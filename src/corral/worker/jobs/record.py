@@ -1,0 +1,60 @@
+"""A job as it stands in the journal: what was asked, where it is, and what has to be known after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from corral.bus.messages import BackendCommand, JobEvent, StartBackend
+
+
+class JobKind(StrEnum):
+    INSTALL = "install"
+    UPGRADE = "upgrade"
+    ROLLBACK = "rollback"
+    DELETE = "delete"
+    START = "start"
+
+    @property
+    def needs_build(self) -> bool:
+        return self in (JobKind.INSTALL, JobKind.UPGRADE)
+
+
+class Stop(StrEnum):
+    """Why a job is to end before its time."""
+
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    REPLACE = "replace"  # a newer command wants something else of the same backend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    kind: JobKind
+    command: BackendCommand | StartBackend
+    # The concrete name, as it was resolved when the job was accepted.
+    backend: str
+    event: JobEvent
+    # No event of this life has a larger number; the next life goes on from here.
+    reserved_seq: int
+    # The order in which jobs were accepted.
+    number: int
+    stop: Stop | None = None
+    keeps_partial: bool = False
+    # How often a worker has begun it; one that takes the worker down with it must not do so for ever.
+    lives: int = 1
+
+    @property
+    def job_id(self) -> str:
+        return self.command.job_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What must not be forgotten with the jobs: it refuses what comes late."""
+
+    # The newest generation of each concrete backend.
+    generations: Mapping[str, int] = field(default_factory=dict)
+    # Jobs that were cancelled before they came; True: paused.
+    cancelled: Mapping[str, bool] = field(default_factory=dict)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from corral.domain.backend import Assignment, Build, Desired, InstalledBackend, SourceKind
 from corral.domain.errors import Conflict, InvalidRequest
 from corral.domain.node import Node, NodeType
+from corral.domain.operation import OperationKind
 from corral.policy.status import is_schedulable
 
+_T = TypeVar("_T")
 WAVES_MAX = 100
 _DIGEST_PREFIX = "sha256:"
 
@@ -40,6 +42,17 @@ class Planned:
     targets: tuple[PlannedTarget, ...]
     # Nodes that get nothing, and why.
     skipped: tuple[tuple[Node, str], ...] = ()
+
+
+def desired_of(kind: OperationKind) -> Desired:
+    """What an operation wants of each node."""
+    match kind:
+        case OperationKind.BACKEND_INSTALL:
+            return Desired.PRESENT
+        case OperationKind.BACKEND_UPGRADE | OperationKind.BACKEND_REINSTALL:
+            return Desired.REPLACED
+        case OperationKind.BACKEND_DELETE:
+            return Desired.ABSENT
 
 
 def refusal_of(node: Node) -> Conflict | None:
@@ -113,17 +126,23 @@ def _bare(digest: str) -> str:
 
 def matching(installed: Iterable[InstalledBackend], name: str) -> list[InstalledBackend]:
     """What a node has under a name. The exact name wins over a meta or an alias, which several may share."""
-    found = [item for item in installed if item.answers_to(name)]
-    return [item for item in found if item.name == name] or found
+    return _exact_first([(item, item.name, (item.meta, item.alias)) for item in installed], name)
 
 
 def owed_under(owed: Iterable[Assignment], name: str) -> list[Assignment]:
     """What a node is still to get under a name: an installation that has not happened yet can be taken back."""
     coming = [item for item in owed if item.desired in (Desired.PRESENT, Desired.REPLACED)]
-    found = [item for item in coming if name in _names(item)]
-    return [item for item in found if item.backend == name] or found
+    builds = [(item, item.build or {}) for item in coming]
+    return _exact_first([(item, item.backend, (build.get("meta"), build.get("alias"))) for item, build in builds], name)
 
 
-def _names(assignment: Assignment) -> tuple[str, ...]:
-    build = assignment.build or {}
-    return (assignment.backend, build.get("meta") or "", build.get("alias") or "")
+def _exact_first(named: Iterable[tuple[_T, str, tuple[str | None, ...]]], name: str) -> list[_T]:
+    wanted = name.lower()
+    exact: list[_T] = []
+    others: list[_T] = []
+    for item, own_name, other_names in named:
+        if own_name.lower() == wanted:
+            exact.append(item)
+        elif wanted in [other.lower() for other in other_names if other]:
+            others.append(item)
+    return exact or others

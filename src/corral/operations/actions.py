@@ -1,0 +1,189 @@
+"""What an admin does to an operation that is there: cancel, pause, resume, retry, dismiss, clear, and single debts.
+
+Guarantee: each is one transaction under the operation's row lock, and the trigger of the table refuses what the state
+does not allow. Whoever ends an operation first wins; what is settled stays as it is. After a cancellation no
+assignment is left that could run later. Any frontend can do all of it: the owner is fenced out and told by events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from corral.domain.backend import Assignment, AssignmentState
+from corral.domain.errors import Conflict
+from corral.domain.operation import ACTIVE, OPEN, Operation, OperationState, TargetState
+from corral.operations.admission import Admission, Admitted
+from corral.operations.request import Asked
+from corral.operations.resuming import resume_paused
+from corral.ports.runtime import Ids
+from corral.store import access as access_store
+from corral.store import assignments as assignment_store
+from corral.store import nodes as node_store
+from corral.store import operations as operation_store
+from corral.store import outbox
+from corral.store.database import Database, Transaction
+from corral.store.schema import NOW
+
+_S = OperationState
+RETRYABLE = frozenset({_S.FAILED, _S.CANCELLED, _S.PAUSED})
+
+
+async def cancel(database: Database, operation_id: str, actor: str) -> Operation:
+    """Take it back. Workers that are at it are told to stop and to throw away what they fetched."""
+    async with database.transaction() as tx:
+        operation = await operation_store.lock(tx, operation_id)
+        if operation.state not in OPEN and operation.state is not _S.PAUSED:
+            raise _ended(operation)
+        _check_no_removal_runs(operation)
+        must_tell = await assignment_store.release_operation(tx, operation.id)
+        if operation.state is _S.PAUSED:
+            must_tell = await assignment_store.discard_put_aside(tx, operation.id)
+        return await _stopped(tx, operation, _S.CANCELLED, actor, must_tell=must_tell)
+
+
+async def pause(database: Database, operation_id: str, actor: str) -> Operation:
+    """Stop it for now. Workers keep what they fetched, and go on from there after `resume`."""
+    async with database.transaction() as tx:
+        operation = await operation_store.lock(tx, operation_id)
+        if operation.state not in OPEN and operation.state is not _S.PAUSED:
+            raise _ended(operation)
+        _check_no_removal_runs(operation)
+        if operation.state not in ACTIVE:
+            raise Conflict(
+                f"The operation is {operation.state}: there is nothing to pause.",
+                hint=f"Take it back with: corral operations cancel {operation.id}",
+                code="nothing_to_pause",
+            )
+        must_tell = await assignment_store.release_operation(tx, operation.id, keeps_partial=True)
+        return await _stopped(tx, operation, _S.PAUSED, actor, must_tell=must_tell)
+
+
+async def _stopped(
+    tx: Transaction, operation: Operation, state: OperationState, actor: str, *, must_tell: bool
+) -> Operation:
+    is_end = state is _S.CANCELLED
+    words = f"{'Cancelled' if is_end else 'Paused'} by {actor}."
+    values = {
+        "state": state,
+        "message": words,
+        "error_code": None,
+        "error_text": None,
+        "finished_at": NOW if is_end else None,
+        "due_at": NOW if must_tell else None,
+    }
+    stopped = await operation_store.change(tx, operation.id, values)
+    await operation_store.add_note(tx, operation.id, words)
+    action = "operation.cancel" if is_end else "operation.pause"
+    await access_store.record(tx, actor, action, operation.id, f"{operation.kind} {operation.subject}")
+    await operation_store.tell(tx, "operation.changed", stopped)
+    return stopped
+
+
+def _ended(operation: Operation) -> Conflict:
+    return Conflict(f"The operation is {operation.state} already.", code="operation_ended")
+
+
+def _check_no_removal_runs(operation: Operation) -> None:
+    if not operation.is_cancellable:
+        raise Conflict(
+            f"The removal of {operation.subject} has begun and cannot be taken back.",
+            hint=f"Install it again afterwards: corral backends install {operation.subject}",
+            code="deletion_running",
+        )
+
+
+async def resume(database: Database, ids: Ids, operation_id: str, actor: str) -> Operation:
+    """Go on with a paused operation: the same one, with the same nodes and builds."""
+    async with database.transaction() as tx:
+        paused = await operation_store.get(tx, operation_id)
+        await operation_store.lock_scope(tx, paused.scope_key)
+        paused = await operation_store.lock(tx, paused.id)
+        if paused.state is not _S.PAUSED:
+            raise Conflict(f"The operation is {paused.state}, not paused.", code="not_paused")
+        rivals = await operation_store.list_active(tx, paused.scope_key)
+        if rivals:
+            raise Conflict(
+                f"Operation {rivals[0].id} ({rivals[0].kind}) is {rivals[0].state} for the same nodes.",
+                hint="Wait until it has ended, or cancel it.",
+                code="operation_in_progress",
+                details={"operation_id": rivals[0].id},
+            )
+        return await resume_paused(tx, paused, ids, actor)
+
+
+async def retry(database: Database, admission: Admission, operation_id: str, actor: str) -> Admitted:
+    """Ask for exactly the same once more. A failure counts as dismissed from then on; a paused one goes on."""
+    async with database.transaction() as tx:
+        old = await operation_store.get(tx, operation_id)
+        if old.state not in RETRYABLE:
+            raise Conflict(
+                f"The operation is {old.state}; only a failed, cancelled or paused one can be tried again.",
+                code="not_retryable",
+            )
+        admitted = await admission.admit_in(tx, Asked.from_json(old.request), actor, retry_of=old.id)
+        if old.state is _S.FAILED:
+            await _dismiss(tx, await operation_store.lock(tx, old.id), actor)
+        return admitted
+
+
+async def dismiss(database: Database, operation_id: str, actor: str) -> Operation:
+    """A failure has been seen: it leaves the live list and stays in the record. No work is stopped."""
+    async with database.transaction() as tx:
+        return await _dismiss(tx, await operation_store.lock(tx, operation_id), actor)
+
+
+async def _dismiss(tx: Transaction, operation: Operation, actor: str) -> Operation:
+    if operation.state is not _S.FAILED:
+        raise Conflict(
+            f"The operation is {operation.state}; only a failed one can be dismissed.",
+            hint=f"To stop it: corral operations cancel {operation.id}" if operation.state in OPEN else None,
+            code="not_failed",
+        )
+    if operation.dismissed_at is not None:
+        return operation
+    await assignment_store.release_untold(tx, operation.id)
+    dismissed = await operation_store.mark_dismissed(tx, operation.id, actor)
+    await access_store.record(tx, actor, "operation.dismiss", operation.id, operation.subject)
+    await operation_store.tell(tx, "operation.dismissed", dismissed)
+    return dismissed
+
+
+async def clear_history(database: Database, actor: str) -> int:
+    """Delete the record; how many rows went. What goes on and failures that nobody has dismissed stay."""
+    async with database.transaction() as tx:
+        gone = await operation_store.clear_record(tx)
+        await access_store.record(tx, actor, "operations.clear", "history", f"{gone} operations")
+        await outbox.append(tx, "operations.cleared", "history", {"count": gone, "by": actor})
+        return gone
+
+
+async def drop_assignment(database: Database, node: str, backend: str, actor: str) -> Assignment:
+    """The node no longer owes it; the operation goes on without this node."""
+    async with database.transaction() as tx:
+        known = await node_store.get_node(tx, node)
+        assignment = await assignment_store.lock_assignment(tx, known.id, backend)
+        operation = await operation_store.get(tx, assignment.operation_id)
+        at_work = any(item.node == known.id and item.state is TargetState.WORKING for item in operation.targets)
+        if operation.kind.is_deletion and at_work:
+            raise Conflict(
+                f"Node {known.name} is removing {backend} now; that cannot be taken back.", code="deletion_running"
+            )
+        await assignment_store.drop(tx, assignment)
+        words = f"{actor} no longer asks this of {known.name}."
+        await operation_store.add_note(tx, operation.id, words, level="warning", node_name=known.name)
+        await access_store.record(tx, actor, "assignment.drop", known.id, f"{known.name}: {backend}")
+        return assignment
+
+
+async def revive_assignment(database: Database, admission: Admission, node: str, backend: str, actor: str) -> Admitted:
+    """Try a debt that was put aside once more, with all its attempts: the stored request, for this node only."""
+    async with database.transaction() as tx:
+        known = await node_store.get_node(tx, node)
+        assignment = await assignment_store.lock_assignment(tx, known.id, backend)
+        if assignment.state is not AssignmentState.DEAD:
+            raise Conflict(
+                f"{backend} on node {known.name} has not been given up; it is being tried.", code="assignment_open"
+            )
+        old = await operation_store.get(tx, assignment.operation_id)
+        asked = replace(Asked.from_json(old.request), nodes=(known.id,))
+        return await admission.admit_in(tx, asked, actor, retry_of=old.id)

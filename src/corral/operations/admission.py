@@ -1,0 +1,131 @@
+"""The one door for operations: checked, written and told in one transaction, before anybody hears the id.
+
+Guarantee: of any number of equal requests, on any number of frontends, one becomes an operation and the others are
+given its id. A rival for the same scope is refused, or waits behind if it was asked to. Nothing is sent to a node here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corral.domain.errors import Conflict
+from corral.domain.node import Node
+from corral.domain.operation import Operation, OperationId
+from corral.operations.planning import Builds, Planned, check, named_nodes, plan_targets, read_fleet
+from corral.operations.request import Asked
+from corral.operations.resuming import resume_paused
+from corral.operations.scope import is_same_intent, scope_key
+from corral.ports.runtime import Ids
+from corral.store import access as access_store
+from corral.store import assignments as assignment_store
+from corral.store import operations as operation_store
+from corral.store.database import Database, Transaction
+from corral.store.operations import NewOperation
+
+# Operations that wait behind one another in one scope; more than a few are a script that has run wild.
+CHAIN_MAX = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    operation: Operation
+    # It was there already: the same was asked for before.
+    is_duplicate: bool = False
+    # It was paused, and this request has taken it up again.
+    is_resumed: bool = False
+
+
+class Admission:
+    def __init__(self, database: Database, catalog: Builds, ids: Ids) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._ids = ids
+
+    async def admit(self, asked: Asked, actor: str, *, queue_behind: bool = False) -> Admitted:
+        """With `queue_behind`, a rival of the same scope is waited for instead of refused."""
+        async with self._database.transaction() as tx:
+            return await self.admit_in(tx, asked, actor, queue_behind=queue_behind)
+
+    async def plan(self, asked: Asked) -> Planned:
+        """What would be done to which node; nothing is written."""
+        async with self._database.transaction() as tx:
+            fleet = await read_fleet(tx)
+        return plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
+
+    async def admit_in(
+        self,
+        tx: Transaction,
+        asked: Asked,
+        actor: str,
+        *,
+        queue_behind: bool = False,
+        retry_of: OperationId | None = None,
+    ) -> Admitted:
+        """As a part of a larger change. Refused as a whole, or written."""
+        check(asked)
+        fleet = await read_fleet(tx)
+        named = None if asked.nodes is None else named_nodes(asked, fleet.nodes)
+        key = scope_key(asked, None if named is None else [node.id for node in named])
+        await operation_store.lock_scope(tx, key)
+        chain = await operation_store.list_active(tx, key)
+        if chain and is_same_intent(asked, chain[-1].request):
+            return await self._again(tx, chain[-1])
+        # Only what is new has to be possible now: the plan may not fit any more to what runs already.
+        plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
+        if chain and not queue_behind:
+            raise _in_progress(chain[-1])
+        if len(chain) >= CHAIN_MAX:
+            raise Conflict(f"{CHAIN_MAX} operations wait in this scope already.", code="too_many_waiting")
+        if not chain:
+            for paused in await operation_store.find_paused(tx, key):
+                if is_same_intent(asked, paused.request):
+                    resumed = await resume_paused(tx, paused, self._ids, actor)
+                    return Admitted(operation=resumed, is_duplicate=True, is_resumed=True)
+        new = self._new(asked, named, key, actor)
+        return Admitted(operation=await self._insert(tx, new, chain, retry_of))
+
+    def _new(self, asked: Asked, named: Sequence[Node] | None, key: str, actor: str) -> NewOperation:
+        only = named[0] if named is not None and len(named) == 1 else None
+        return NewOperation(
+            id=OperationId(self._ids.new_id()),
+            kind=asked.kind,
+            subject=asked.backend,
+            scope_key=key,
+            scope_node=only.id if only else None,
+            scope_node_name=only.name if only else "",
+            request=asked.to_json(),
+            created_by=actor,
+            deadline_s=asked.deadline_s,
+        )
+
+    async def _insert(
+        self, tx: Transaction, new: NewOperation, chain: Sequence[Operation], retry_of: OperationId | None
+    ) -> Operation:
+        after = chain[-1] if chain else None
+        message = "Waits for its turn." if after is None else f"Waits for operation {after.id} ({after.kind})."
+        operation = await operation_store.insert(
+            tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of
+        )
+        if operation is None:
+            # Somebody who does not take the lock of the scope; the index is the last word.
+            raise Conflict("Another operation of the same scope was admitted just now; try again.", code="try_again")
+        words = f"Asked for by {new.created_by}."
+        await operation_store.add_note(tx, operation.id, words)
+        detail = f"{operation.kind} {operation.subject}"
+        await access_store.record(tx, new.created_by, "operation.create", operation.id, detail)
+        await operation_store.tell(tx, "operation.created", operation)
+        return operation
+
+    async def _again(self, tx: Transaction, operation: Operation) -> Admitted:
+        await assignment_store.hasten(tx, operation.id)
+        return Admitted(operation=await operation_store.get(tx, operation.id), is_duplicate=True)
+
+
+def _in_progress(rival: Operation) -> Conflict:
+    return Conflict(
+        f"Operation {rival.id} ({rival.kind} {rival.subject}) is {rival.state} for the same nodes.",
+        hint=f"Wait for it, queue behind it with --after, or stop it: corral operations cancel {rival.id}",
+        code="operation_in_progress",
+        details={"operation_id": rival.id, "kind": str(rival.kind), "state": str(rival.state)},
+    )

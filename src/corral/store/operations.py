@@ -1,0 +1,321 @@
+"""Operations as rows: written before their id is told, read whole, kept as a record, and pruned at last.
+
+Guarantee: a list is one statement, so an operation and its targets are of the same moment. States change elsewhere
+(`store/assignments.py`, `store/dispatch.py`, `operations/actions.py`); the trigger of the table has the last word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+from sqlalchemy import Select, func, literal_column, or_, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+
+from corral.domain.errors import Conflict, NotFound
+from corral.domain.operation import (
+    ACTIVE,
+    LISTED,
+    SETTLED,
+    Operation,
+    OperationId,
+    OperationNote,
+    OperationState,
+)
+from corral.store import outbox
+from corral.store.database import Transaction, as_uuid
+from corral.store.operation_rows import to_operation, to_target
+from corral.store.schema import NOW, operation_events, operations
+
+LISTED_MAX = 1000
+HISTORY_MAX = 200
+NOTES_MAX = 1000
+NOTE_LENGTH_MAX = 2000
+# One pass of the pruner stays short; the rest is for the next one.
+PRUNED_PER_PASS = 1000
+_TARGET_TIMES = ("contacted_at", "heard_at", "finished_at")
+_ACTIVE_SCOPE = text("state IN ('queued', 'running', 'waiting_on_nodes') AND after_id IS NULL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewOperation:
+    """What admission knows of an operation; everything else begins empty."""
+
+    id: OperationId
+    kind: str
+    subject: str
+    scope_key: str
+    scope_node: str | None
+    scope_node_name: str
+    request: Mapping[str, Any]
+    created_by: str
+    deadline_s: float | None = None
+
+
+async def lock_scope(tx: Transaction, scope_key: str) -> None:
+    """Admissions to one scope wait for each other, also those that queue behind, which the index does not see."""
+    await tx.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended('operation ' || :key, 0))"), {"key": scope_key}
+    )
+
+
+async def insert(
+    tx: Transaction,
+    new: NewOperation,
+    *,
+    message: str = "",
+    after_id: OperationId | None = None,
+    retry_of: OperationId | None = None,
+) -> Operation | None:
+    """None if an active operation of the same scope is there: the index decides, whoever asks."""
+    deadline = None if new.deadline_s is None else func.corral_now() + _interval(new.deadline_s)
+    statement = postgres_insert(operations).values(
+        id=new.id,
+        kind=new.kind,
+        subject=new.subject,
+        scope_key=new.scope_key,
+        scope_node=new.scope_node,
+        scope_node_name=new.scope_node_name,
+        request=dict(new.request),
+        state=OperationState.QUEUED,
+        message=message,
+        created_by=new.created_by[:255],
+        deadline_at=deadline,
+        after_id=after_id,
+        retry_of=retry_of,
+        # What waits behind another has nothing to do until that one has ended; the table's trigger sets it then.
+        due_at=None if after_id else NOW,
+    )
+    made = await tx.execute(
+        statement.on_conflict_do_nothing(index_elements=["scope_key"], index_where=_ACTIVE_SCOPE).returning(operations)
+    )
+    row = made.one_or_none()
+    return None if row is None else to_operation(row)
+
+
+def _whole(*, with_builds: bool) -> Select[Any]:
+    """An operation with its targets, by the names of their nodes."""
+    item = "to_jsonb(t)" if with_builds else "to_jsonb(t) - '{build,previous}'::text[]"
+    targets = literal_column(
+        f"(SELECT coalesce(jsonb_agg({item} ORDER BY t.node_name, t.node), '[]'::jsonb)"  # noqa: S608 - no value in it
+        " FROM operation_targets t WHERE t.operation_id = operations.id)",
+        JSONB,
+    )
+    return select(operations, targets.label("target_rows"))
+
+
+def _to_whole(row: Any) -> Operation:
+    return to_operation(row, [to_target(_target_row(item)) for item in row.target_rows])
+
+
+def _target_row(item: Mapping[str, Any]) -> SimpleNamespace:
+    times = {name: datetime.fromisoformat(item[name]) for name in _TARGET_TIMES if item[name]}
+    return SimpleNamespace(**({"build": None, "previous": None} | dict(item) | times))
+
+
+async def find(tx: Transaction, operation_id: str) -> Operation | None:
+    """With its targets and what each was to get, or None."""
+    known = as_uuid(operation_id)
+    if known is None:
+        return None
+    row = (await tx.execute(_whole(with_builds=True).where(operations.c.id == known))).one_or_none()
+    return None if row is None else _to_whole(row)
+
+
+async def get(tx: Transaction, operation_id: str) -> Operation:
+    found = await find(tx, operation_id)
+    if found is None:
+        raise _unknown(operation_id)
+    return found
+
+
+async def lock(tx: Transaction, operation_id: str) -> Operation:
+    """Read an operation and keep it from changing until the transaction ends."""
+    known = as_uuid(operation_id)
+    # Rows that refer to it (what waits behind it) may be written meanwhile: its key does not change.
+    statement = select(operations.c.id).where(operations.c.id == known).with_for_update(key_share=True)
+    if known is None or (await tx.execute(statement)).one_or_none() is None:
+        raise _unknown(operation_id)
+    return await get(tx, known)
+
+
+def _unknown(operation_id: str) -> NotFound:
+    return NotFound(
+        f"There is no operation {operation_id[:80]!r}.",
+        hint="`corral operations list` and `corral operations history` show them.",
+        code="operation_not_found",
+    )
+
+
+async def list_active(tx: Transaction, scope_key: str) -> list[Operation]:
+    """The active operations of a scope: first the one that runs or will run next, last the one furthest behind."""
+    statement = select(operations).where(operations.c.scope_key == scope_key, operations.c.state.in_(sorted(ACTIVE)))
+    found = [to_operation(row) for row in await tx.execute(statement.order_by(operations.c.id))]
+    return _chained(found)
+
+
+def _chained(found: Sequence[Operation]) -> list[Operation]:
+    behind = {operation.after_id: operation for operation in found if operation.after_id}
+    chain = [operation for operation in found if operation.after_id is None]
+    while chain and (following := behind.pop(chain[-1].id, None)):
+        chain.append(following)
+    return chain + list(behind.values())
+
+
+async def find_paused(tx: Transaction, scope_key: str) -> list[Operation]:
+    """The paused operations of a scope, newest first."""
+    statement = select(operations).where(
+        operations.c.scope_key == scope_key, operations.c.state == OperationState.PAUSED
+    )
+    newest_first = statement.order_by(operations.c.created_at.desc(), operations.c.id.desc()).limit(LISTED_MAX)
+    return [to_operation(row) for row in await tx.execute(newest_first)]
+
+
+async def list_listed(tx: Transaction) -> list[Operation]:
+    """What is going on, and failures that nobody has dismissed; newest first, without the builds of the targets."""
+    statement = (
+        _whole(with_builds=False)
+        .where(operations.c.state.in_(sorted(LISTED)), operations.c.dismissed_at.is_(None))
+        .order_by(operations.c.created_at.desc(), operations.c.id.desc())
+        .limit(LISTED_MAX)
+    )
+    return [_to_whole(row) for row in await tx.execute(statement)]
+
+
+_RECORDED = or_(
+    operations.c.state.in_(sorted(SETTLED)),
+    (operations.c.state == OperationState.FAILED) & operations.c.dismissed_at.is_not(None),
+)
+
+
+async def list_history(tx: Transaction, limit: int = 50, before: tuple[datetime, str] | None = None) -> list[Operation]:
+    """The record: last ended first. `before` is the end and the id of the last one that was shown."""
+    statement = select(operations).where(_RECORDED, operations.c.finished_at.is_not(None))
+    if before is not None:
+        statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < tuple_(*before))
+    ordered = statement.order_by(operations.c.finished_at.desc(), operations.c.id.desc())
+    return [to_operation(row) for row in await tx.execute(ordered.limit(max(1, min(limit, HISTORY_MAX))))]
+
+
+async def change(tx: Transaction, operation_id: OperationId, values: Mapping[str, Any]) -> Operation:
+    """Write as an admin does: whoever works on it is fenced out, and the change is told."""
+    written = await tx.execute(
+        update(operations)
+        .where(operations.c.id == operation_id)
+        .values(**values, owner=None, lease_until=None, fence=operations.c.fence + 1)
+        .returning(operations.c.id)
+    )
+    if written.one_or_none() is None:
+        raise Conflict("The operation has just been removed.", code="try_again")
+    return await get(tx, operation_id)
+
+
+async def mark_dismissed(tx: Transaction, operation_id: OperationId, actor: str) -> Operation:
+    """Seen by somebody; whoever still works on it goes on."""
+    await tx.execute(
+        update(operations).where(operations.c.id == operation_id).values(dismissed_at=NOW, dismissed_by=actor[:255])
+    )
+    return await get(tx, operation_id)
+
+
+def event_data(operation: Operation) -> dict[str, Any]:
+    return {
+        "id": operation.id,
+        "rev": operation.rev,
+        "state": str(operation.state),
+        "kind": str(operation.kind),
+        "subject": operation.subject,
+    }
+
+
+async def tell(tx: Transaction, kind: str, operation: Operation, **more: Any) -> None:
+    """Write an event about an operation into the outbox."""
+    await outbox.append(tx, kind, operation.id, event_data(operation) | more)
+
+
+async def add_note(
+    tx: Transaction, operation_id: OperationId, words: str, *, level: str = "info", node_name: str = ""
+) -> None:
+    await add_notes(tx, [(operation_id, level, node_name, words)])
+
+
+# The log of an operation is for people: after so many lines the rest would only be a flood.
+_ADD_NOTES = text("""
+    WITH line AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:lines AS jsonb)) WITH ORDINALITY
+            AS line(operation_id uuid, level text, node_name text, words text, place bigint)
+    )
+    INSERT INTO operation_events (operation_id, level, node_name, text)
+    SELECT line.operation_id, line.level, line.node_name, line.words
+      FROM line JOIN operations o ON o.id = line.operation_id
+     WHERE (SELECT count(*) FROM operation_events e WHERE e.operation_id = line.operation_id) < :most
+     ORDER BY line.place
+""")
+
+
+async def add_notes(tx: Transaction, lines: Collection[tuple[OperationId, str, str, str]]) -> None:
+    """Operation, level, the node's name or "", and the text; one statement for any number."""
+    if not lines:
+        return
+    sent = [
+        {"operation_id": operation_id, "level": level, "node_name": node_name, "words": words[:NOTE_LENGTH_MAX]}
+        for operation_id, level, node_name, words in lines
+    ]
+    await tx.execute(_ADD_NOTES, {"lines": json.dumps(sent), "most": NOTES_MAX})
+
+
+async def notes(tx: Transaction, operation_id: OperationId, limit: int = NOTES_MAX) -> list[OperationNote]:
+    """The log of an operation, oldest first."""
+    statement = (
+        select(operation_events)
+        .where(operation_events.c.operation_id == operation_id)
+        .order_by(operation_events.c.id)
+        .limit(min(limit, NOTES_MAX))
+    )
+    return [
+        OperationNote(at=row.at, level=row.level, text=row.text, node_name=row.node_name)
+        for row in await tx.execute(statement)
+    ]
+
+
+# A worker that has still to be told to stop is told first: the row is all that remembers it.
+_CLEAR = text("""
+    DELETE FROM operations o
+     WHERE (o.state IN ('completed', 'cancelled', 'superseded') OR (o.state = 'failed' AND o.dismissed_at IS NOT NULL))
+       AND NOT EXISTS (SELECT 1 FROM operation_targets t WHERE t.operation_id = o.id AND t.stop_wanted)
+    RETURNING o.id
+""")
+
+
+async def clear_record(tx: Transaction) -> int:
+    """Delete what has ended; what goes on and failures that nobody has dismissed stay. How many went."""
+    return len((await tx.execute(_CLEAR)).all())
+
+
+_PRUNE = text("""
+    WITH ended AS (
+        SELECT id, finished_at FROM operations
+         WHERE state IN ('completed', 'cancelled', 'superseded', 'failed') AND finished_at IS NOT NULL
+    ), old AS (
+        SELECT id FROM ended WHERE finished_at < corral_now() - make_interval(secs => :age_s)
+        UNION
+        (SELECT id FROM ended ORDER BY finished_at DESC, id DESC OFFSET :most)
+        LIMIT :limit
+    )
+    DELETE FROM operations o USING old WHERE o.id = old.id RETURNING o.id
+""")
+
+
+async def prune(tx: Transaction, *, age_s: float, most: int) -> int:
+    """Delete ended operations that are older than this, or beyond so many; those that go on are never touched."""
+    gone = await tx.execute(_PRUNE, {"age_s": age_s, "most": most, "limit": PRUNED_PER_PASS})
+    return len(gone.all())
+
+
+def _interval(seconds: float) -> Any:
+    return func.make_interval(0, 0, 0, 0, 0, 0, seconds)

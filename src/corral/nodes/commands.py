@@ -11,6 +11,7 @@ from corral.bus.subjects import NODE_DESCRIBE, NODE_STOP, NODE_WAKE
 from corral.domain.errors import Conflict, CorralError, NodeUnreachable
 from corral.domain.node import Node, NodeId
 from corral.ports.bus import Bus
+from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Database
@@ -51,6 +52,7 @@ async def note_bus(database: Database, node_id: NodeId, *, is_on_bus: bool) -> N
         node = await node_store.find_node(tx, node_id)
         if node is not None and await node_store.set_bus(tx, node_id, is_on_bus=is_on_bus):
             await outbox.append(tx, "node.bus_changed", node_id, {"name": node.name, "on_bus": is_on_bus})
+            await assignment_store.wake_nodes(tx, [node_id] if is_on_bus else [])
 
 
 async def _commandable(database: Database, reference: str) -> Node:

@@ -12,6 +12,7 @@ from typing import Any
 
 from corral.domain.node import NodeId
 from corral.nodes.registration import refresh_automatic_labels
+from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
@@ -64,6 +65,8 @@ class HeartbeatBuffer:
             if change.hardware_changed:
                 await refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
                 await outbox.append(tx, "node.hardware_changed", change.node_id, {"name": change.name})
+        reachable = [change.node_id for change in changes if change.came_back or change.bus_changed]
+        await assignment_store.wake_nodes(tx, reachable)
         if any(change.came_back or change.hardware_changed for change in changes):
             await replica_store.clear_unsatisfiable(tx)
 

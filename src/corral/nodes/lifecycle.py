@@ -9,6 +9,7 @@ from __future__ import annotations
 from corral.domain.errors import BootSuperseded, InvalidRequest
 from corral.domain.node import Liveness, Node, NodeId
 from corral.store import access as access_store
+from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
@@ -31,12 +32,16 @@ async def approve(database: Database, reference: str, actor: str) -> Node:
 
 
 async def drain(database: Database, reference: str, actor: str) -> Node:
-    """Take it out of service: its replicas are no longer routed to; what is being answered is finished."""
+    """Take it out of service: its replicas are no longer routed to; what is being answered is finished.
+
+    What operations wanted of it and it has not begun ends; what its worker is at is finished.
+    """
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         if node.drained_at is None:
             await node_store.update_node(tx, node.id, {"drained_at": NOW, "drained_by": actor})
             await replica_store.remove_replicas(tx, node.id, "the node was drained")
+            await assignment_store.end_for_node(tx, node.id, node.name, is_removed=False)
             await access_store.record(tx, actor, "node.drain", node.id, node.name)
             await outbox.append(tx, "node.drained", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
@@ -59,6 +64,7 @@ async def remove(database: Database, reference: str, actor: str) -> Node:
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         await replica_store.remove_replicas(tx, node.id, "the node was removed")
+        await assignment_store.end_for_node(tx, node.id, node.name, is_removed=True)
         await node_store.delete_node(tx, node.id)
         await access_store.record(tx, actor, "node.remove", node.id, node.name)
         await outbox.append(tx, "node.removed", node.id, {"name": node.name, "by": actor})

@@ -26,6 +26,7 @@ from corral.domain.node import Hardware, LabelSource, Liveness, Node, NodeId, No
 from corral.policy.budget import parse_budget
 from corral.policy.labels import automatic_labels, check_labels
 from corral.ports.runtime import Ids
+from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
@@ -158,6 +159,7 @@ async def _return(tx: Transaction, known: Node, wish: Registration, policy: Join
     await node_store.update_node(tx, known.id, values)
     await node_store.set_liveness(tx, known.id, Liveness.ALIVE)
     await node_store.renew_lease(tx, known.id, policy.lease_s)
+    await assignment_store.wake_nodes(tx, [known.id])
     await outbox.append(tx, "node.returned", known.id, {"name": known.name, "new_boot": is_new_boot})
 
 

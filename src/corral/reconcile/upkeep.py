@@ -8,6 +8,7 @@ from typing import Any
 from corral.reconcile.leader import Leader
 from corral.store import access as access_store
 from corral.store import cluster as cluster_store
+from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store.database import Database
 
@@ -18,6 +19,9 @@ FRONTEND_ALIVE_S = 20.0
 FRONTEND_KEPT_S = 3600.0
 ANSWERS_KEPT_S = DAY_S
 AUDIT_KEPT_S = 365 * DAY_S
+# The record of operations: so long, and so many.
+OPERATIONS_KEPT_S = 30 * DAY_S
+OPERATIONS_KEPT = 5000
 
 
 class Presence:
@@ -42,6 +46,7 @@ class Pruned:
     answers: int
     audit: int
     frontends: int
+    operations: int
 
 
 class Pruner:
@@ -58,4 +63,5 @@ class Pruner:
                 answers=await access_store.prune_answers(tx, ANSWERS_KEPT_S),
                 audit=await access_store.prune_audit(tx, AUDIT_KEPT_S),
                 frontends=await cluster_store.prune_frontends(tx, FRONTEND_KEPT_S),
+                operations=await operation_store.prune(tx, age_s=OPERATIONS_KEPT_S, most=OPERATIONS_KEPT),
             )

@@ -251,7 +251,7 @@ async def release_operation(tx: Transaction, operation_id: OperationId, *, keeps
 _DISCARD_PUT_ASIDE = text("""
     UPDATE operation_targets SET keeps_partial = false, stop_wanted = true
      WHERE operation_id = CAST(:operation_id AS uuid) AND state = 'cancelled' AND keeps_partial
-       AND contacted_at IS NOT NULL
+       AND (contacted_at IS NOT NULL OR stop_wanted)
     RETURNING node
 """)
 

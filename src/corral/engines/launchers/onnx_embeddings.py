@@ -279,7 +279,7 @@ def serve(options: argparse.Namespace, load: Callable[[], Any], routes: Mapping[
         app["loading"] = asyncio.create_task(desk.load(load))
 
     app.on_startup.append(start)
-    web.run_app(app, host=options.host, port=options.port, print=lambda _line: None, shutdown_timeout=GRACE_S)
+    web.run_app(app, host=options.host, port=options.port, print=None, shutdown_timeout=GRACE_S)
     os._exit(0)
 
 

@@ -161,8 +161,8 @@ async def drop_assignment(database: Database, node: str, backend: str, actor: st
     """The node no longer owes it; the operation goes on without this node."""
     async with database.transaction() as tx:
         known = await node_store.get_node(tx, node)
-        assignment = await assignment_store.lock_assignment(tx, known.id, backend)
-        operation = await operation_store.get(tx, assignment.operation_id)
+        assignment = await assignment_store.get_assignment(tx, known.id, backend)
+        operation = await operation_store.lock(tx, assignment.operation_id)
         at_work = any(item.node == known.id and item.state is TargetState.WORKING for item in operation.targets)
         if operation.kind.is_deletion and at_work:
             raise Conflict(
@@ -179,7 +179,7 @@ async def revive_assignment(database: Database, admission: Admission, node: str,
     """Try a debt that was put aside once more, with all its attempts: the stored request, for this node only."""
     async with database.transaction() as tx:
         known = await node_store.get_node(tx, node)
-        assignment = await assignment_store.lock_assignment(tx, known.id, backend)
+        assignment = await assignment_store.get_assignment(tx, known.id, backend)
         if assignment.state is not AssignmentState.DEAD:
             raise Conflict(
                 f"{backend} on node {known.name} has not been given up; it is being tried.", code="assignment_open"

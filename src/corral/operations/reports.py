@@ -49,7 +49,7 @@ async def take(
         changed = await installed_store.replace(tx, node.id, there.values())
         await installed_store.note_report(tx, node.id)
         owed = await assignment_store.list_assignments(tx, node_id=node.id)
-        satisfied = [item.assignment.backend for item in owed if is_satisfied(item.assignment, there, removed)]
+        satisfied = [item.assignment for item in owed if is_satisfied(item.assignment, there, removed)]
         settled = await assignment_store.settle(tx, node.id, satisfied)
         if changed:
             data = {"name": node.name, "backends": changed}

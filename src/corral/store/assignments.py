@@ -2,7 +2,8 @@
 
 Guarantee: an assignment and the target that it belongs to are written in one transaction, and so is their end. What a
 cancelled, drained or replaced wish leaves behind is a target with its end, never an assignment that could run later.
-Any number of nodes is a handful of statements.
+Any number of nodes is a handful of statements. Rows are locked node first, then operations by id, then targets and
+assignments: whoever writes to several of them keeps to that.
 """
 
 from __future__ import annotations
@@ -58,8 +59,7 @@ _REPLACED = text(f"""
     {_WISH}
     SELECT a.node_id::text AS node, a.operation_id::text AS operation_id, a.backend
       FROM assignments a JOIN wish ON wish.node = a.node_id AND wish.backend = a.backend
-     WHERE wish.state = 'queued'
-     ORDER BY a.node_id, a.backend FOR UPDATE OF a
+     WHERE wish.state = 'queued' AND a.operation_id <> CAST(:operation_id AS uuid)
 """)  # noqa: S608 - no value in it
 
 # Attempts and delays start anew: whoever asks again wants it tried now.
@@ -101,10 +101,11 @@ async def assign(tx: Transaction, operation: Operation, planned: Sequence[Planne
     rows = await tx.execute(_LOCK_NODES, {"ids": [target.node.id for target in planned]})
     usable = {NodeId(row.id): bool(row.is_usable) for row in rows}
     batch = json.dumps([_wish(target, ids.new_id(), usable.get(target.node.id)) for target in planned])
-    older = (await tx.execute(_REPLACED, {"batch": batch})).all()
-    await tx.execute(_ASSIGN, {"batch": batch, "operation_id": operation.id})
-    others = [(row.operation_id, row.node) for row in older if row.operation_id != operation.id]
-    await _supersede(tx, others, operation)
+    parameters = {"batch": batch, "operation_id": operation.id}
+    older = [(row.operation_id, row.node) for row in await tx.execute(_REPLACED, parameters)]
+    await lock_operations(tx, {OperationId(operation_id) for operation_id, _ in older})
+    await tx.execute(_ASSIGN, parameters)
+    await _supersede(tx, older, operation)
 
 
 def _wish(target: PlannedTarget, job_id: str, is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three values
@@ -170,9 +171,9 @@ async def list_assignments(
     ]
 
 
-async def lock_assignment(tx: Transaction, node_id: NodeId, backend: str) -> Assignment:
+async def get_assignment(tx: Transaction, node_id: NodeId, backend: str) -> Assignment:
     statement = select(assignments).where(assignments.c.node_id == node_id, assignments.c.backend == backend)
-    row = (await tx.execute(statement.with_for_update())).one_or_none()
+    row = (await tx.execute(statement)).one_or_none()
     if row is None:
         raise NotFound(
             f"The node owes nothing about {backend[:80]!r}.",
@@ -189,6 +190,16 @@ async def list_owed(tx: Transaction) -> dict[NodeId, tuple[Assignment, ...]]:
     for row in await tx.execute(statement.order_by(assignments.c.node_id, assignments.c.backend)):
         found.setdefault(NodeId(row.node_id), []).append(to_assignment(row))
     return {node_id: tuple(items) for node_id, items in found.items()}
+
+
+_LOCK_OPERATIONS = text("""
+    SELECT id FROM operations WHERE id = ANY(CAST(:ids AS uuid[])) ORDER BY id FOR NO KEY UPDATE
+""")
+
+
+async def lock_operations(tx: Transaction, operation_ids: Collection[OperationId]) -> None:
+    if operation_ids:
+        await tx.execute(_LOCK_OPERATIONS, {"ids": list(operation_ids)})
 
 
 _WAKE = """
@@ -292,6 +303,13 @@ async def end_missing(tx: Transaction, operation_id: OperationId) -> None:
     await tx.execute(_END_MISSING, {"operation_id": operation_id})
 
 
+_LOCK_OF_NODE = text("""
+    SELECT id FROM operations
+     WHERE id IN (SELECT operation_id FROM operation_targets
+                   WHERE node = CAST(:node AS uuid)
+                     AND (state IN ('queued', 'working', 'unconfirmed') OR stop_wanted))
+     ORDER BY id FOR NO KEY UPDATE
+""")
 _END_TARGETS = text(f"""
     UPDATE operation_targets
        SET state = 'error', finished_at = corral_now(), error_code = :code, error_text = :words,
@@ -315,6 +333,7 @@ async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_r
     """A drained node ends what it has not begun; what its worker is at is finished. A removed one ends all of it."""
     code, fate = ("node_removed", "removed") if is_removed else ("node_drained", "drained")
     parameters = {"node": node_id, "code": code, "words": f"The node was {fate}.", "is_there": not is_removed}
+    await tx.execute(_LOCK_OF_NODE, {"node": node_id})
     ended = {OperationId(row.operation_id) for row in await tx.execute(_END_TARGETS, parameters)}
     if is_removed:
         await tx.execute(_FORGET_STOPS, {"node": node_id})
@@ -328,7 +347,7 @@ async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_r
 _SETTLE = text(f"""
     WITH done AS (
         DELETE FROM assignments
-         WHERE node_id = CAST(:node AS uuid) AND backend = ANY(CAST(:backends AS text[]))
+         WHERE node_id = CAST(:node AS uuid) AND generation = ANY(CAST(:generations AS bigint[]))
         RETURNING node_id, backend, operation_id
     ), closed AS (
         UPDATE operation_targets t
@@ -340,11 +359,14 @@ _SETTLE = text(f"""
 """)  # noqa: S608 - no value in it
 
 
-async def settle(tx: Transaction, node_id: NodeId, backends: Collection[str]) -> list[OperationId]:
+async def settle(tx: Transaction, node_id: NodeId, satisfied: Collection[Assignment]) -> list[OperationId]:
     """These are satisfied: their assignments go, their targets have succeeded. The operations that are concerned."""
-    if not backends:
+    if not satisfied:
         return []
-    rows = (await tx.execute(_SETTLE, {"node": node_id, "backends": list(backends)})).all()
+    await lock_operations(tx, {assignment.operation_id for assignment in satisfied})
+    # By generation: one that was replaced in the meantime is not the one that was looked at.
+    generations = [assignment.generation for assignment in satisfied]
+    rows = (await tx.execute(_SETTLE, {"node": node_id, "generations": generations})).all()
     await _tell_ended(tx, node_id, {row.backend: row.operation_id for row in rows}, "satisfied")
     concerned = sorted({OperationId(row.operation_id) for row in rows})
     await wake_operations(tx, concerned)
@@ -353,7 +375,7 @@ async def settle(tx: Transaction, node_id: NodeId, backends: Collection[str]) ->
 
 _DROP = text(f"""
     WITH gone AS (
-        DELETE FROM assignments WHERE node_id = CAST(:node AS uuid) AND backend = :backend
+        DELETE FROM assignments WHERE node_id = CAST(:node AS uuid) AND generation = :generation
         RETURNING operation_id, node_id
     )
     UPDATE operation_targets t
@@ -364,8 +386,8 @@ _DROP = text(f"""
 
 
 async def drop(tx: Transaction, assignment: Assignment) -> None:
-    """Take back one assignment; its target has ended with it."""
-    await tx.execute(_DROP, {"node": assignment.node_id, "backend": assignment.backend})
+    """Take back one assignment; its target has ended with it. The caller has locked its operation."""
+    await tx.execute(_DROP, {"node": assignment.node_id, "generation": assignment.generation})
     await _tell_ended(tx, assignment.node_id, {assignment.backend: assignment.operation_id}, "dropped")
     await wake_operations(tx, [assignment.operation_id])
 

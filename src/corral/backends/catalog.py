@@ -18,6 +18,7 @@ import structlog
 from corral.backends.index import Index, parse_index, read_index
 from corral.backends.sources import name_of, shown, source_of
 from corral.domain.backend import (
+    BUILT_IN_GALLERY,
     DEVELOPMENT_SUFFIX,
     Build,
     Gallery,
@@ -35,7 +36,6 @@ from corral.store.database import Database
 
 log = structlog.get_logger(__name__)
 
-BUILT_IN = "corral"
 _SUGGESTIONS = 3
 
 
@@ -53,7 +53,7 @@ class GalleryState:
 @cache
 def read_built_in() -> Index:
     """The gallery that comes with Corral. Its files are ours: one that is wrong is a bug."""
-    found = [parse_index(path.read_text(encoding="utf-8"), BUILT_IN) for path in gallery_files()]
+    found = [parse_index(path.read_text(encoding="utf-8"), BUILT_IN_GALLERY) for path in gallery_files()]
     return Index(
         entries=tuple(entry for index in found for entry in index.entries),
         warnings=tuple(warning for index in found for warning in index.warnings),
@@ -188,7 +188,7 @@ class Catalog:
         self._entries = tuple(entry for index in indexes for entry in index.entries)
         self._by_id = {entry.id.lower(): entry for entry in self._entries}
         self._by_name = {entry.name.lower(): entry for entry in reversed(self._entries)}
-        built_in = GalleryState(name=BUILT_IN, url="", entries=len(own.entries), warnings=own.warnings)
+        built_in = GalleryState(name=BUILT_IN_GALLERY, url="", entries=len(own.entries), warnings=own.warnings)
         self.states = (built_in, *states)
 
     def _alias(self, wanted: str) -> GalleryEntry | None:

@@ -19,6 +19,8 @@ from corral.domain.node import NodeId
 from corral.domain.operation import Fault, OperationId
 
 DEVELOPMENT_SUFFIX = "-development"
+# The gallery that comes with the program; no other has this name.
+BUILT_IN_GALLERY = "corral"
 
 
 class SourceKind(StrEnum):
@@ -95,8 +97,9 @@ class Gallery:
     """Where an index is to be had: at its address, else at the mirrors in order."""
 
     name: str
-    url: str
-    mirrors: tuple[str, ...] = ()
+    # Addresses may hold a password: they are not part of the printed form.
+    url: str = field(repr=False)
+    mirrors: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from corral.app.settings.values import (
     Duration,
     FrontendUrl,
     FrontendUrls,
+    Galleries,
     Labels,
     NatsUrl,
     OperatorSeed,
@@ -174,6 +175,18 @@ class FrontendSettings(_BusTls, _Logging):
     )
     outbox_retention_s: Duration = Field(
         default=86400.0, description="How far back a page or client can resume its event stream."
+    )
+    backend_galleries: Galleries = Field(
+        default=(),
+        description='Galleries beside the built-in one, as JSON: [{"name": …, "url": …, "mirrors": […]}].',
+        json_schema_extra=shown_default("none"),
+    )
+    gallery_interval_s: Duration = Field(default=3600.0, description="How often each gallery is fetched anew.")
+    prefer_development: bool = Field(
+        default=False, description="Install the development build of a backend where its gallery has one."
+    )
+    auto_upgrade_backends: bool = Field(
+        default=False, description="Upgrade installed backends as soon as their gallery has something newer."
     )
     instance_id: str | None = Field(
         default=None,

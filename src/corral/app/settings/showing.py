@@ -12,7 +12,7 @@ from corral.app.redaction import MASK, redact_text
 from corral.app.settings.loading import Loaded, Origin, S
 from corral.app.settings.models import ProcessSettings
 from corral.app.settings.names import SettingDoc, document
-from corral.app.settings.values import duration_text
+from corral.app.settings.values import duration_text, galleries_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,11 @@ def _text(doc: SettingDoc, value: object) -> str | None:
         return "yes" if value else "no"
     if isinstance(value, float) and doc.kind == "duration":
         return duration_text(value)
+    return str(value) if isinstance(value, Path) else redact_text(_joined(value))
+
+
+def _joined(value: object) -> str:
+    """As it would be written in a variable."""
     if isinstance(value, Mapping):
-        return redact_text(",".join(f"{key}={text}" for key, text in sorted(value.items())))
-    return str(value) if isinstance(value, Path) else redact_text(str(value))
+        return ",".join(f"{key}={text}" for key, text in sorted(value.items()))
+    return galleries_text(value) if isinstance(value, tuple) else str(value)

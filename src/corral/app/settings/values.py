@@ -6,8 +6,9 @@ was expected. None of them names the setting: only the loader knows whether a fl
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -15,12 +16,15 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from corral.app.redaction import redact_text
+from corral.domain.backend import BUILT_IN_GALLERY, Gallery
 from corral.domain.errors import InvalidRequest
 from corral.policy.budget import parse_budget
 from corral.policy.labels import check_labels
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?", re.ASCII)
 _UNIT_S: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_GALLERIES_EXAMPLE = '[{"name": "mine", "url": "https://host/index.yaml", "mirrors": []}]'
+_GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 # Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
 LONGEST_DURATION_S = 10 * 365 * 86400.0
 
@@ -136,6 +140,57 @@ def check_advertised_address(value: str) -> str:
     return value.strip()
 
 
+def parse_galleries(value: object) -> tuple[Gallery, ...]:
+    """A JSON list of {name, url, mirrors}, or the same as tables."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"is not JSON: write {_GALLERIES_EXAMPLE}") from error
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"is not a list of galleries: write {_GALLERIES_EXAMPLE}")  # noqa: TRY004 - pydantic collects ValueError only
+    galleries = tuple(_gallery(item) for item in value)
+    names = [gallery.name.lower() for gallery in galleries]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"names the gallery {twice!r} twice")
+    return galleries
+
+
+def _gallery(item: object) -> Gallery:
+    if isinstance(item, Gallery):
+        return item
+    if not isinstance(item, Mapping) or not item.keys() <= {"name", "url", "mirrors"}:
+        raise ValueError(f"has a gallery that is none: write {_GALLERIES_EXAMPLE}")
+    name, url, mirrors = item.get("name"), item.get("url"), item.get("mirrors") or []
+    if not isinstance(name, str) or not _GALLERY_NAME.fullmatch(name):
+        raise ValueError("has a gallery whose name is missing or not one plain word")
+    if name.lower() == BUILT_IN_GALLERY:
+        raise ValueError(f"names a gallery {name!r}, which is the one that comes with Corral")
+    if not isinstance(mirrors, list | tuple) or not all(_is_web_address(one) for one in (url, *mirrors)):
+        raise ValueError(f"has a gallery {name!r} whose url or mirrors are not http(s) addresses")
+    return Gallery(name=name, url=str(url), mirrors=tuple(str(mirror) for mirror in mirrors))
+
+
+def _is_web_address(value: object) -> bool:
+    try:
+        parsed = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        return False
+    return parsed is not None and parsed.scheme in {"http", "https"} and bool(parsed.hostname)
+
+
+def galleries_text(galleries: Iterable[Gallery]) -> str:
+    """As it is read back."""
+    return json.dumps(
+        [
+            {"name": one.name, "url": one.url} | ({"mirrors": list(one.mirrors)} if one.mirrors else {})
+            for one in galleries
+        ],
+        ensure_ascii=False,
+    )
+
+
 def check_readable_file(value: Path) -> Path:
     path = value.expanduser()
     if not path.is_file():
@@ -161,6 +216,7 @@ def _lower(value: object) -> object:
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+Galleries = Annotated[tuple[Gallery, ...], BeforeValidator(parse_galleries)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]
 NatsUrl = Annotated[str, AfterValidator(check_nats_url)]

@@ -329,3 +329,5 @@ class OperationDelta:
     total_bytes: int | None = None
     message: str = ""
     targets: tuple[TargetDelta, ...] = ()
+    # The frontend that tells it: its own words come back to it, and are nothing new there.
+    origin: str = ""

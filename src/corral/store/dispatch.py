@@ -65,6 +65,7 @@ _CLAIM = text("""
          WHERE o.due_at <= corral_now()
            AND (o.lease_until IS NULL OR o.lease_until < corral_now() OR o.owner = :owner)
            AND o.kind = ANY(:kinds)
+           AND o.id <> ALL(CAST(:busy AS uuid[]))
          ORDER BY o.due_at, o.id
          LIMIT :limit
            FOR UPDATE OF o SKIP LOCKED
@@ -85,22 +86,31 @@ _CLAIM = text("""
 """)
 
 
-async def claim(
-    tx: Transaction, owner: str, kinds: Collection[OperationKind], limit: int, lease_s: float
-) -> list[Claimed]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Who would like to work on what. `busy` are operations that it is at this very moment: a call for one stays."""
+
+    owner: str
+    kinds: Collection[OperationKind]
+    limit: int
+    busy: Collection[OperationId] = ()
+
+
+async def claim(tx: Transaction, wish: Wish, lease_s: float) -> list[Claimed]:
     """Take what is due and free, oldest first, and what this owner holds and somebody has called for."""
     rows = await tx.execute(
         _CLAIM,
         {
-            "owner": owner,
-            "kinds": [str(kind) for kind in kinds],
-            "limit": limit,
+            "owner": wish.owner,
+            "kinds": [str(kind) for kind in wish.kinds],
+            "busy": list(wish.busy),
+            "limit": wish.limit,
             "lease_s": lease_s,
         },
     )
     claimed = [
         Claimed(
-            hold=Hold(id=OperationId(str(row.id)), owner=owner, fence=row.fence),
+            hold=Hold(id=OperationId(str(row.id)), owner=wish.owner, fence=row.fence),
             kind=OperationKind(row.kind),
             subject=row.subject,
             state=OperationState(row.state),
@@ -163,6 +173,16 @@ def _held(holds: Collection[Hold]) -> str:
     return json.dumps([{"id": hold.id, "fence": hold.fence} for hold in holds])
 
 
+async def require(tx: Transaction, hold: Hold) -> None:
+    """Make this transaction fail unless the operation is still held; nobody takes it before it ends."""
+    statement = (
+        select(operations.c.id)
+        .where(operations.c.id == hold.id, operations.c.owner == hold.owner, operations.c.fence == hold.fence)
+        .with_for_update(key_share=True)
+    )
+    _still_held((await tx.execute(statement)).one_or_none())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     operation: Operation
@@ -177,9 +197,7 @@ async def read(tx: Transaction, hold: Hold, *, locks: bool = False) -> Found:
     )
     if locks:
         statement = statement.with_for_update(key_share=True)
-    row = (await tx.execute(statement)).one_or_none()
-    if row is None:
-        raise LeaseLost("Somebody else has taken this operation over.")
+    row = _still_held((await tx.execute(statement)).one_or_none())
     targets = await tx.execute(
         select(operation_targets)
         .where(operation_targets.c.operation_id == hold.id)

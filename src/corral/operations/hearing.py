@@ -1,0 +1,169 @@
+"""What workers say of jobs, made fit for the registry, and taken in.
+
+Guarantees: whatever a worker sends, the rows can hold it, and one odd event never keeps others out. A node speaks of
+its own jobs only. Replica rows go exactly for those processes that a job says it has ended, and only when that is news.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from corral.bus.messages import JobEvent, OperationDelta, TargetDelta
+from corral.domain.node import NodeId
+from corral.domain.operation import (
+    OPEN,
+    Fault,
+    JobId,
+    JobState,
+    Operation,
+    OperationState,
+    Phase,
+    Progress,
+    Target,
+)
+from corral.policy.progress import Change, Heard, News, Standing, take
+from corral.ports.runtime import Ids
+from corral.store import dispatch as store
+from corral.store import operations as operation_store
+from corral.store import replicas as replica_store
+from corral.store.database import Transaction
+
+BIGINT_MAX = 2**63 - 1
+TEXT_MAX = 2000
+FILE_NAME_MAX = 255
+STOPPED_MAX = 1000
+_STATES = frozenset(JobState)
+_PHASES = frozenset(Phase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """News about one job, from the node that has it."""
+
+    node: NodeId
+    job_id: JobId
+    news: News
+    stopped: tuple[str, ...] = ()
+
+
+def heard(event: JobEvent) -> Heard | None:
+    """What an event says, within what the rows can hold; None if it says nothing that is known here."""
+    if event.state not in _STATES or not 0 <= event.seq <= BIGINT_MAX:
+        return None
+    state = JobState(event.state)
+    fault = Fault(code=plain(event.error_code, 64), text=plain(event.error_text, TEXT_MAX))
+    return Heard(
+        seq=event.seq,
+        state=state,
+        progress=Progress(
+            percent=min(max(event.percent, 0.0), 100.0) if math.isfinite(event.percent) else 0.0,
+            phase=Phase(event.phase) if event.phase in _PHASES else None,
+            current_bytes=_bytes(event.current_bytes),
+            total_bytes=_bytes(event.total_bytes),
+            file_name=plain(event.file_name, FILE_NAME_MAX),
+        ),
+        fault=fault if fault.code else None,
+    )
+
+
+def stopped_by(event: JobEvent) -> tuple[str, ...]:
+    return tuple(key for key in event.stopped[:STOPPED_MAX] if key.isprintable())
+
+
+def plain(text: str, longest: int) -> str:
+    """Text that PostgreSQL can hold: what cannot be printed becomes a space, line ends stay."""
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() or character == "\n" else " " for character in text)
+    return text[:longest]
+
+
+def _bytes(number: int | None) -> int | None:
+    return number if number is not None and 0 <= number <= BIGINT_MAX else None
+
+
+async def take_in(tx: Transaction, said: Collection[Said], ids: Ids, *, as_of: datetime | None = None) -> list[Change]:
+    """Write down what the news changes. `as_of`: they are answers, to questions that were decided on at that time."""
+    jobs = await store.lock_jobs(tx, sorted({item.job_id for item in said}))
+    changes: list[Change] = []
+    for item in said:
+        job = jobs.get(item.job_id)
+        if job is None or job.target.node != item.node or not _is_open(job):
+            continue
+        standing = Standing(
+            target=job.target,
+            desired=job.desired,
+            attempts=job.attempts,
+            as_of=as_of,
+            next_job=JobId(ids.new_id()),
+        )
+        change = take(standing, item.news)
+        if change is not None:
+            changes.append(change)
+            await remove_stopped(tx, item.node, item.stopped)
+    await store.write_changes(tx, changes, is_contacted=as_of is not None)
+    await note(tx, changes)
+    return changes
+
+
+def _is_open(job: store.Job) -> bool:
+    """A failure that only the reaper wrote is open to the truth."""
+    return job.operation_state in OPEN or (job.operation_state is OperationState.FAILED and job.is_reaped)
+
+
+async def note(tx: Transaction, changes: Iterable[Change]) -> None:
+    await operation_store.add_notes(
+        tx,
+        [
+            (change.target.operation_id, change.level, change.target.node_name, change.note)
+            for change in changes
+            if change.note
+        ],
+    )
+
+
+async def remove_stopped(tx: Transaction, node: NodeId, keys: Iterable[str]) -> None:
+    """Drop the rows of processes that are gone; a key is `model#index`, and the model's name may have a `#` too."""
+    for key in keys:
+        model, hash_sign, index = key.rpartition("#")
+        if hash_sign and model and index.isascii() and index.isdecimal() and len(index) < 10:
+            await replica_store.remove_replicas(tx, node, "a job has ended its process", model=model, index=int(index))
+
+
+def delta_of(operation: Operation, moved: Collection[NodeId], *, origin: str) -> OperationDelta:
+    """An operation for those who watch, with the targets that have moved."""
+    progress = operation.progress
+    return OperationDelta(
+        operation_id=operation.id,
+        rev=operation.rev,
+        state=str(operation.state),
+        percent=progress.percent,
+        phase=str(progress.phase or ""),
+        current_bytes=progress.current_bytes,
+        total_bytes=progress.total_bytes,
+        message=operation.message,
+        targets=tuple(_target_delta(target) for target in operation.targets if target.node in moved),
+        origin=origin,
+    )
+
+
+def _target_delta(target: Target) -> TargetDelta:
+    progress = target.progress
+    return TargetDelta(
+        node=target.node,
+        node_name=target.node_name,
+        state=str(target.state),
+        percent=progress.percent,
+        phase=str(progress.phase or ""),
+        current_bytes=progress.current_bytes,
+        total_bytes=progress.total_bytes,
+        file_name=progress.file_name,
+        error_text=target.fault.text if target.fault else "",
+    )
+
+
+def merged_targets(older: Iterable[TargetDelta], newer: Iterable[TargetDelta]) -> tuple[TargetDelta, ...]:
+    by_node: Mapping[str, TargetDelta] = {target.node: target for target in (*older, *newer)}
+    return tuple(by_node[node] for node in sorted(by_node))

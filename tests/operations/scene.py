@@ -1,0 +1,201 @@
+"""A registry with nodes, a small catalog, and the parts of other processes that these tests play themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from sqlalchemy import text
+
+from corral.adapters.system import SystemIds
+from corral.backends.catalog import Catalog
+from corral.backends.index import Index
+from corral.domain.backend import (
+    Assignment,
+    GalleryEntry,
+    InstalledBackend,
+    Manifest,
+    Source,
+    SourceKind,
+    Version,
+)
+from corral.domain.node import NodeId
+from corral.domain.operation import Operation, OperationKind
+from corral.operations import planning
+from corral.operations.admission import Admission, Admitted
+from corral.operations.request import Asked
+from corral.store import assignments as assignment_store
+from corral.store import installed as installed_store
+from corral.store import operations as operation_store
+from corral.store.database import Database
+
+ids = SystemIds()
+BOOT = "boot-one"
+SIZE = 1000
+
+
+def _version(name: str, version: str) -> Version:
+    return Version(
+        version=version,
+        source=Source(kind=SourceKind.BUNDLED, uri=f"{name}-{version}", size_bytes=SIZE),
+        manifest=Manifest(),
+    )
+
+
+def _concrete(name: str, *versions: str) -> GalleryEntry:
+    return GalleryEntry(name=name, gallery="corral", versions=tuple(_version(name, item) for item in versions))
+
+
+ENTRIES = (
+    GalleryEntry(
+        name="engine", gallery="corral", capabilities={"cpu": "cpu-engine", "nvidia": "cuda-engine"}, tags=("llm",)
+    ),
+    _concrete("cpu-engine", "2.0", "1.0"),
+    _concrete("cuda-engine", "2.0"),
+    GalleryEntry(name="gpu-only", gallery="corral", capabilities={"nvidia": "cuda-thing"}),
+    _concrete("cuda-thing", "1.0"),
+    _concrete("solo", "1.0"),
+    _concrete("odd:name", "1.0"),
+)
+
+
+def catalog(database: Database | None = None) -> Catalog:
+    """Without a database it is never loaded, and needs none."""
+    return Catalog(cast("Database", database), built_in=Index(entries=ENTRIES, warnings=()))
+
+
+def admission(database: Database) -> Admission:
+    return Admission(database, catalog(database), ids)
+
+
+def asked(backend: str = "engine", kind: str = "install", **more: Any) -> Asked:
+    return Asked(kind=OperationKind(f"backend_{kind}"), backend=backend, **more)
+
+
+async def admit(database: Database, wish: Asked, actor: str = "ann", **options: Any) -> Admitted:
+    return await admission(database).admit(wish, actor, **options)
+
+
+async def put_nodes(database: Database, *names: str, **columns: Any) -> list[NodeId]:
+    """Approved nodes that are alive and on the bus, straight into the registry. `columns` are SQL."""
+    values = {
+        "node_type": "'backend'",
+        "credential_hash": "''",
+        "boot_id": f"'{BOOT}'",
+        "liveness": "'alive'",
+        "bus_ok": "true",
+        "lease_expires_at": "corral_now() + interval '1 hour'",
+        "approved_at": "corral_now()",
+        "backends_at": "corral_now()",
+    } | columns
+    rows = [{"id": ids.new_id(), "name": name} for name in names]
+    async with database.transaction() as tx:
+        await tx.execute(
+            text(
+                f"INSERT INTO nodes (id, name, {', '.join(values)}) VALUES (:id, :name, {', '.join(values.values())})"
+            ),
+            rows,
+        )
+    return [NodeId(row["id"]) for row in rows]
+
+
+async def put_installed(database: Database, node: NodeId, *items: InstalledBackend) -> None:
+    async with database.transaction() as tx:
+        await installed_store.replace(tx, node, items)
+
+
+def there(name: str = "cpu-engine", version: str = "1.0", **more: Any) -> InstalledBackend:
+    values = {"meta": "engine" if name.endswith("-engine") else "", "gallery": "corral"} | more
+    return InstalledBackend(name=name, version=version, **values)
+
+
+async def sql(database: Database, statement: str, **parameters: Any) -> list[Any]:
+    async with database.transaction() as tx:
+        found = await tx.execute(text(statement), parameters)
+        return list(found.all()) if found.returns_rows else []
+
+
+async def begin(database: Database, operation: Operation, owner: str = "frontend-1") -> Operation:
+    """What a dispatcher does first: claim the operation, plan it, and write its targets and assignments."""
+    await sql(
+        database,
+        "UPDATE operations SET state = 'running', owner = :owner, lease_until = corral_now() + interval '30 s',"
+        " fence = fence + 1, started_at = corral_now() WHERE id = CAST(:id AS uuid)",
+        id=operation.id,
+        owner=owner,
+    )
+    async with database.transaction() as tx:
+        planned = await planning.plan(tx, Asked.from_json(operation.request), catalog(database))
+        await assignment_store.assign(tx, operation, planned.targets, ids)
+        return await operation_store.get(tx, operation.id)
+
+
+async def begun(database: Database, wish: Asked, actor: str = "ann") -> Operation:
+    return await begin(database, (await admit(database, wish, actor)).operation)
+
+
+async def set_targets(database: Database, operation: Operation, state: str, *nodes: NodeId) -> None:
+    """As if workers had said so; without nodes, all of them."""
+    await sql(
+        database,
+        "UPDATE operation_targets SET state = :state, contacted_at = corral_now(),"
+        " finished_at = CASE WHEN :state IN ('queued', 'working', 'unconfirmed') THEN NULL ELSE corral_now() END"
+        " WHERE operation_id = CAST(:id AS uuid) AND (:everybody OR node = ANY(CAST(:nodes AS uuid[])))",
+        id=operation.id,
+        state=state,
+        nodes=list(nodes),
+        everybody=not nodes,
+    )
+
+
+async def set_state(database: Database, operation: Operation, state: str, **columns: Any) -> None:
+    """As a dispatcher writes it, along the allowed way. `columns` are SQL."""
+    ended = state in ("completed", "failed", "cancelled", "superseded")
+    values = {"finished_at": "corral_now()" if ended else "NULL", "due_at": "NULL"} | columns
+    written = ", ".join(f"{name} = {value}" for name, value in values.items())
+    await sql(
+        database,
+        f"UPDATE operations SET state = :state, {written} WHERE id = CAST(:id AS uuid)",
+        id=operation.id,
+        state=state,
+    )
+
+
+async def fail(database: Database, operation: Operation, **columns: Any) -> None:
+    values = {"error_code": "'digest_mismatch'", "error_text": "'gpu-a: the file is not what was promised'"} | columns
+    await set_state(database, operation, "failed", **values)
+
+
+async def read(database: Database, operation: Operation) -> Operation:
+    async with database.transaction() as tx:
+        return await operation_store.get(tx, operation.id)
+
+
+async def listed(database: Database) -> list[str]:
+    async with database.transaction() as tx:
+        return [operation.id for operation in await operation_store.list_listed(tx)]
+
+
+async def recorded(database: Database) -> list[str]:
+    async with database.transaction() as tx:
+        return [operation.id for operation in await operation_store.list_history(tx)]
+
+
+async def owed(database: Database) -> list[Assignment]:
+    async with database.transaction() as tx:
+        return [item.assignment for item in await assignment_store.list_assignments(tx)]
+
+
+async def is_due(database: Database, operation: Operation) -> bool:
+    rows = await sql(
+        database, "SELECT due_at <= corral_now() AS due FROM operations WHERE id = CAST(:id AS uuid)", id=operation.id
+    )
+    return bool(rows[0].due)
+
+
+def states(operation: Operation) -> dict[str, str]:
+    return {target.node_name: str(target.state) for target in operation.targets}
+
+
+def names(items: Sequence[Any]) -> list[str]:
+    return sorted(item.node.name for item in items)

@@ -1,0 +1,311 @@
+"""Files over HTTP that go on where they stopped, and are verified before anybody uses them.
+
+Guarantee: `fetch` returns a file with the promised sha256, or raises. The bytes of an interrupted download stay in
+`<key>.partial`; they are used again only if the server says that it still is the same file, or if a promised sha256
+will tell. A file that turns out wrong is deleted. Backends do not share partial files: two jobs never write one file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from random import Random  # noqa: TID251 - only the type; the generator is passed in
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+
+from corral.ports.runtime import Clock
+from corral.worker.backends.faults import InstallFailed, SourceFailed, told_when_full
+from corral.worker.backends.layout import PRIVATE_FILE, write_json
+from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.http import Http, refused, shown
+from corral.worker.backends.sources.source import Job, Moved
+from corral.worker.backends.threads import Stop, in_thread
+
+_CHUNK = 1024 * 1024
+# An attempt that brought less than this is counted as one that brought nothing.
+_PROGRESS_BYTES = 64 * 1024
+_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
+_PAGE = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    url: str
+    file_name: str
+    # Empty: nobody has promised anything.
+    sha256: str = ""
+    size_bytes: int | None = None
+    # The size is part of the promise, and not only what a server has said.
+    is_size_promised: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    path: Path
+    sha256: str
+    size_bytes: int
+    url: str
+
+
+class Downloads:
+    """The partial files of one backend."""
+
+    def __init__(self, folder: Path, backend: str) -> None:
+        self._folder = folder
+        self._backend = backend
+
+    def path(self, wish: Wish) -> Path:
+        # With a promised sha256, a mirror goes on with what another one has begun.
+        what = f"{self._backend}\n{wish.sha256 or wish.url}"
+        return self._folder / f"{hashlib.sha256(what.encode()).hexdigest()[:40]}.partial"
+
+    def have_bytes(self, wish: Wish) -> int:
+        try:
+            return self.path(wish).stat().st_size
+        except OSError:
+            return 0
+
+    def note(self, wish: Wish, etag: str) -> None:
+        document = {"backend": self._backend, "url": wish.url, "etag": etag, "sha256": wish.sha256}
+        write_json(self.path(wish).with_suffix(".json"), document)
+
+    def known_etag(self, wish: Wish) -> str:
+        """The strong validator of the bytes that are here, if they came from this very address."""
+        note = _read_note(self.path(wish).with_suffix(".json"))
+        etag = note.get("etag", "")
+        return etag if note.get("url") == wish.url and not etag.startswith("W/") else ""
+
+    def delete(self, wish: Wish) -> None:
+        for path in (self.path(wish), self.path(wish).with_suffix(".json")):
+            path.unlink(missing_ok=True)
+
+    def delete_all(self) -> None:
+        """Everything that was fetched for this backend."""
+        for note in list(self._folder.glob("*.json")):
+            if owner_of(note) == self._backend:
+                note.with_suffix(".partial").unlink(missing_ok=True)
+                note.unlink(missing_ok=True)
+
+
+def owner_of(note: Path) -> str:
+    """The backend that a note beside a partial file names."""
+    return _read_note(note).get("backend", "")
+
+
+class Downloader:
+    def __init__(self, job: Job) -> None:
+        self.files = Downloads(job.downloads, job.build.name)
+        self._http: Http = job.http
+        self._options: InstallerOptions = job.options
+        self._clock: Clock = job.clock
+        self._rng: Random = job.rng
+
+    async def size_of(self, wish: Wish) -> int | None:
+        """What its server says; None if it does not."""
+        if is_local(wish.url):
+            return None
+        try:
+            async with self._http.ask(wish.url, method="HEAD", headers=wish.headers) as response:
+                return response.content_length if response.status == HTTPStatus.OK else None
+        except (SourceFailed, InstallFailed):
+            # The download itself will tell.
+            return None
+
+    async def fetch(self, wish: Wish, moved: Moved) -> Fetched:
+        """Trouble of the moment is tried again; only attempts that bring nothing new are counted."""
+        if is_local(wish.url):
+            taken = await in_thread(lambda stop: _take_local(wish, stop))
+            moved(taken.size_bytes, taken.size_bytes)
+            return taken
+        patience = self._options.patience
+        failures, best = 0, self.files.have_bytes(wish)
+        while True:
+            try:
+                fetched = await self._once(wish, moved)
+            except SourceFailed as error:
+                have = self.files.have_bytes(wish)
+                failures = 1 if have >= best + _PROGRESS_BYTES else failures + 1
+                best = max(best, have)
+                if error.slug == "bad_answer" or failures >= patience.attempts:
+                    raise
+                pause = patience.retry_s * 2 ** (failures - 1)
+                await self._clock.sleep(pause * self._rng.uniform(0.75, 1.25))
+                continue
+            if fetched is not None:
+                return fetched
+
+    async def _once(self, wish: Wish, moved: Moved) -> Fetched | None:
+        """None: what was here before did not fit to the rest; it is gone, and everything begins again."""
+        with _PartialFile(self.files.path(wish)) as partial:
+            await in_thread(partial.read_all)
+            before = partial.size
+            if not before or partial.sha256 != wish.sha256:
+                await self._receive(wish, partial, moved)
+            moved(partial.size, partial.size)
+            got = Fetched(path=partial.path, sha256=partial.sha256, size_bytes=partial.size, url=wish.url)
+            was_continued = partial.kept >= before > 0
+        if not wish.sha256 or got.sha256 == wish.sha256:
+            return got
+        self.files.delete(wish)
+        if was_continued:
+            return None
+        raise _not_as_promised(wish, got.sha256)
+
+    async def _receive(self, wish: Wish, partial: _PartialFile, moved: Moved) -> None:
+        etag = self.files.known_etag(wish)
+        if partial.size and not (etag or wish.sha256):
+            partial.restart()
+        headers = dict(wish.headers)
+        if partial.size:
+            headers["Range"] = f"bytes={partial.size}-"
+            if etag:
+                headers["If-Range"] = etag
+        async with self._http.ask(wish.url, headers=headers) as response:
+            if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and _is_all(response, partial):
+                return
+            _fit(wish, response, partial, etag)
+            self.files.note(wish, response.headers.get("ETag", ""))
+            total = wish.size_bytes
+            if response.content_length is not None:
+                total = partial.size + response.content_length
+            await self._copy(wish, response, partial, moved, total)
+        if total is not None and partial.size < total:
+            raise SourceFailed(
+                f"{shown(wish.url)} ended after {partial.size} of {total} bytes.", code="source_unavailable"
+            )
+
+    async def _copy(
+        self, wish: Wish, response: aiohttp.ClientResponse, partial: _PartialFile, moved: Moved, total: int | None
+    ) -> None:
+        promised = wish.size_bytes if wish.is_size_promised else None
+        limit = self._options.unpacked_bytes_max if promised is None else promised
+        async for chunk in self._http.chunks(wish.url, response):
+            if not partial.size and _PAGE.match(chunk):
+                raise _a_page(wish.url)
+            with told_when_full(f"{wish.file_name} was fetched"):
+                partial.append(chunk)
+            if partial.size > limit:
+                partial.restart()
+                raise InstallFailed(
+                    f"{shown(wish.url)} is larger than {limit} bytes, which is all that it may be.",
+                    code="digest_mismatch",
+                )
+            moved(partial.size, total)
+
+
+def is_local(url: str) -> bool:
+    """An index may be a folder of this machine."""
+    return url.startswith("file:")
+
+
+def _take_local(wish: Wish, stop: Stop) -> Fetched:
+    path = Path(unquote(urlsplit(wish.url).path))
+    found, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                stop.check()
+                found.update(chunk)
+                size += len(chunk)
+    except OSError as error:
+        raise InstallFailed(f"{path} cannot be read: {error.strerror}.", code="not_found") from error
+    if wish.sha256 and found.hexdigest() != wish.sha256:
+        raise _not_as_promised(wish, found.hexdigest())
+    return Fetched(path=path, sha256=found.hexdigest(), size_bytes=size, url=wish.url)
+
+
+def _not_as_promised(wish: Wish, found: str) -> InstallFailed:
+    return InstallFailed(
+        f"{shown(wish.url)} is not what was promised: its sha256 is {found}, not {wish.sha256}.",
+        hint="Either the gallery is wrong or somebody has changed the file. Do not use it until that is clear.",
+        code="digest_mismatch",
+    )
+
+
+def _fit(wish: Wish, response: aiohttp.ClientResponse, partial: _PartialFile, etag: str) -> None:
+    """Make sure that the answer goes on where the file ends, or begin anew."""
+    if response.status == HTTPStatus.OK:
+        if response.content_type == "text/html":
+            raise _a_page(wish.url)
+        partial.restart()
+        return
+    if response.status not in (HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
+        raise refused(wish.url, response.status)
+    found = _RANGE.match(response.headers.get("Content-Range", ""))
+    now = response.headers.get("ETag", "")
+    is_next = response.status == HTTPStatus.PARTIAL_CONTENT and found and found[1] == str(partial.size)
+    if not is_next or (etag and now and now != etag):
+        partial.restart()
+        raise SourceFailed(f"{shown(wish.url)} is not the file that it was before.", code="source_unavailable")
+
+
+def _is_all(response: aiohttp.ClientResponse, partial: _PartialFile) -> bool:
+    """There is nothing behind the end of what is here."""
+    found = _RANGE.match(response.headers.get("Content-Range", ""))
+    return bool(found) and found[2] == str(partial.size)  # type: ignore[index]  # a match, as `found` is true
+
+
+def _a_page(url: str) -> SourceFailed:
+    return SourceFailed(
+        f"{shown(url)} answers with a web page instead of a file.",
+        hint="A proxy or a login page may stand in between.",
+        code="bad_answer",
+    )
+
+
+def _read_note(path: Path) -> dict[str, str]:
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(value) for key, value in note.items()} if isinstance(note, dict) else {}
+
+
+class _PartialFile:
+    """A growing file and the sha256 of what it holds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        # How much of what was here at the beginning is still in use.
+        self.kept = 0
+        self._hash = hashlib.sha256()
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+
+    def __enter__(self) -> _PartialFile:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def read_all(self, stop: Stop) -> None:
+        while chunk := os.pread(self._descriptor, _CHUNK, self.size):
+            stop.check()
+            self._hash.update(chunk)
+            self.size += len(chunk)
+        self.kept = self.size
+
+    def append(self, chunk: bytes) -> None:
+        view = memoryview(chunk)
+        written = 0
+        while written < len(view):
+            written += os.pwrite(self._descriptor, view[written:], self.size + written)
+        self._hash.update(chunk)
+        self.size += len(chunk)
+
+    def restart(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+        self.size = self.kept = 0
+        self._hash = hashlib.sha256()

@@ -1,0 +1,133 @@
+"""HTTP as the sources need it: bounded waits, and every way to fail as one of our faults.
+
+An answer has to begin within one limit and to go on within another; its size has none. What is shown of an address
+never has a password or a query in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from corral.worker.backends.faults import InstallFailed, SourceFailed
+from corral.worker.backends.options import InstallerOptions
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT")
+# Trouble of the moment although it is not a 5xx.
+_LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+def shown(url: str) -> str:
+    """An address for logs and records."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+class Http:
+    """One session; `async with` opens and closes it."""
+
+    def __init__(self, options: InstallerOptions) -> None:
+        self._patience = options.patience
+        self._environment = options.environment
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Http:
+        given = {name.upper() for name, value in self._environment.items() if value}
+        self._session = aiohttp.ClientSession(
+            auto_decompress=False,
+            connector=aiohttp.TCPConnector(ssl=self._tls()),
+            timeout=aiohttp.ClientTimeout(total=None),
+            trust_env=bool(given.intersection(_PROXIES)),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _tls(self) -> ssl.SSLContext | bool:
+        for name in _CERTIFICATES:
+            file = self._environment.get(name)
+            if file and Path(file).is_file():
+                return ssl.create_default_context(cafile=file)
+        return True
+
+    @contextlib.asynccontextmanager
+    async def ask(
+        self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, whatever its status."""
+        assert self._session is not None, "the session is not open"
+        asked = {"Accept-Encoding": "identity", **(headers or {})}
+        with _told(url):
+            async with asyncio.timeout(self._patience.header_s):
+                response = await self._session.request(
+                    method, url, headers=asked, max_redirects=self._patience.redirects_max
+                )
+        try:
+            if urlsplit(url).scheme == "https" and response.url.scheme != "https":
+                raise SourceFailed(f"{shown(url)} leads to an address without encryption.", code="bad_answer")
+            yield response
+        finally:
+            response.close()
+
+    async def chunks(self, url: str, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        while True:
+            with _told(url):
+                async with asyncio.timeout(self._patience.stall_s):
+                    chunk = await response.content.readany()
+            if not chunk:
+                return
+            yield chunk
+
+    async def read(self, url: str, response: aiohttp.ClientResponse, limit: int) -> bytes:
+        """A small body as a whole."""
+        body = bytearray()
+        async for chunk in self.chunks(url, response):
+            body += chunk
+            if len(body) > limit:
+                raise SourceFailed(f"{shown(url)} answers with more than {limit} bytes.", code="bad_answer")
+        return bytes(body)
+
+
+def refused(url: str, status: int) -> InstallFailed | SourceFailed:
+    """What an answer other than the wanted one means."""
+    where = shown(url)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
+        return SourceFailed(f"{where} answers {status}.", code="source_unavailable")
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        return InstallFailed(f"There is nothing at {where}.", code="not_found")
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return InstallFailed(
+            f"{where} answers {status}: this worker may not have it.",
+            hint="Credentials of a registry are a setting of the worker.",
+            code="not_found",
+            details={"status": status},
+        )
+    return SourceFailed(f"{where} answers {status}, which makes no sense here.", code="bad_answer")
+
+
+@contextlib.contextmanager
+def _told(url: str) -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.TooManyRedirects as error:
+        raise SourceFailed(f"{shown(url)} leads from one address to the next.", code="bad_answer") from error
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+        raise InstallFailed(f"{shown(url)!r} is not an address.", code="bad_manifest") from error
+    except TimeoutError as error:
+        raise SourceFailed(f"{shown(url)} does not answer in time.", code="source_unavailable") from error
+    except (aiohttp.ClientError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise SourceFailed(f"{shown(url)} broke off: {reason}.", code="source_unavailable") from error

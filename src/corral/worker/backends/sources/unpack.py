@@ -1,0 +1,228 @@
+"""Archives unpacked without trusting them.
+
+Guarantee: nothing is written outside the folder, whatever names and links the archive has; no devices and pipes, no
+set-id bits; bounded in bytes and files. Layers of an image may delete what layers below have brought, nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from corral.worker.backends.faults import InstallFailed, told_when_full
+from corral.worker.backends.layout import PRIVATE_FOLDER, delete_tree, walk
+from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.threads import Stop
+
+_CHUNK = 1024 * 1024
+_WHITEOUT = ".wh."
+_OPAQUE = ".wh..wh..opq"
+_MODE = 0o755
+_BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    UnicodeError,
+    # zipfile: encrypted, or a compression that it does not know
+    RuntimeError,
+)
+
+
+class Archive(Enum):
+    TAR = "tar"
+    ZIP = "zip"
+    ZSTD = "zstd"
+
+
+def archive_kind(path: Path) -> Archive | None:
+    """By its first bytes; names and types that servers give are not asked."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return Archive.ZIP
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return Archive.ZSTD
+    if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")) or head[257:262] == b"ustar":
+        return Archive.TAR
+    return None
+
+
+class Unpacker:
+    """Unpacks archives one after the other into one folder; runs in a thread."""
+
+    def __init__(self, folder: Path, options: InstallerOptions, stop: Stop) -> None:
+        self._folder = folder.resolve()
+        self._bytes_left = options.unpacked_bytes_max
+        self._files_left = options.unpacked_files_max
+        self._stop = stop
+        # Of the present layer.
+        self._made: set[Path] = set()
+
+    def archive(self, path: Path, what: str) -> None:
+        kind = archive_kind(path)
+        if kind is Archive.ZIP:
+            self.zip(path, what)
+        elif kind is Archive.TAR:
+            self.tar(path, what)
+        elif kind is Archive.ZSTD:
+            raise InstallFailed(
+                f"{what} is compressed with zstd, which this worker cannot read.",
+                hint="Publish it with gzip.",
+                code="unsupported",
+            )
+        else:
+            raise InstallFailed(f"{what} is neither a tar nor a zip archive.", code="bad_package")
+
+    def tar(self, path: Path, what: str, *, is_layer: bool = False) -> None:
+        self._made = set()
+        with _told_when_broken(what), tarfile.open(path) as archive:
+            for member in archive:
+                self._stop.check()
+                self._member(archive, member, is_layer=is_layer)
+
+    def zip(self, path: Path, what: str) -> None:
+        self._made = set()
+        with _told_when_broken(what), zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                self._stop.check()
+                mode = info.external_attr >> 16
+                place = self._place(info.filename)
+                if place is None:
+                    continue
+                if info.is_dir():
+                    self._make_folder(place)
+                elif stat.S_ISLNK(mode):
+                    self._make_link(place, archive.read(info).decode())
+                else:
+                    with archive.open(info) as content:
+                        self._make_file(place, content, mode or 0o644)
+
+    def file(self, source: Path, name: str) -> None:
+        """One file that is not an archive."""
+        place = self._place(name)
+        if place is None:
+            raise InstallFailed(f"{name!r} is not the name of a file.", code="bad_package")
+        with source.open("rb") as content:
+            self._make_file(place, content, 0o755)
+
+    def finish(self) -> None:
+        """Links that were harmless when they were made may lead out of the folder now."""
+        for path in walk(self._folder):
+            if path.is_symlink() and not self._is_inside(path):
+                name = path.relative_to(self._folder)
+                raise InstallFailed(f"The link {name} in the package leads out of its folder.", code="bad_package")
+
+    def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, *, is_layer: bool) -> None:
+        place = self._place(member.name)
+        if place is None:
+            return
+        if is_layer and place.name.startswith(_WHITEOUT):
+            self._white_out(place)
+        elif member.isdir():
+            self._make_folder(place)
+        elif member.issym():
+            self._make_link(place, member.linkname)
+        elif member.islnk():
+            self._make_second_name(place, member.linkname)
+        elif member.isreg():
+            content = archive.extractfile(member)
+            assert content is not None, "a regular file has content"
+            with content:
+                self._make_file(place, content, member.mode)
+        else:
+            raise InstallFailed(f"{member.name!r} in the package is a device or a pipe.", code="bad_package")
+
+    def _place(self, name: str) -> Path | None:
+        """Where a member goes, its parents made; None for the folder itself."""
+        parts = PurePosixPath(name).parts
+        if "\0" in name or name.startswith("/") or ".." in parts:
+            raise InstallFailed(f"{name!r} in the package leads out of its folder.", code="bad_package")
+        if not parts:
+            return None
+        self._files_left -= 1
+        if self._files_left < 0:
+            raise InstallFailed("The package has too many files.", code="bad_package")
+        place = self._folder.joinpath(*parts)
+        if not self._is_inside(place.parent):
+            raise InstallFailed(f"{name!r} in the package leads out of its folder.", code="bad_package")
+        if not place.parent.is_dir():
+            self._make_parents(place.parent)
+        return place
+
+    def _make_parents(self, folder: Path) -> None:
+        for parent in (*reversed(folder.parents), folder):
+            if parent != self._folder and parent.is_relative_to(self._folder) and not parent.is_dir():
+                self._make_folder(parent)
+
+    def _is_inside(self, path: Path) -> bool:
+        """Links followed as far as they lead, also those that lead nowhere."""
+        return Path(os.path.realpath(path)).is_relative_to(self._folder)
+
+    def _make_folder(self, place: Path) -> None:
+        if place.is_symlink() or not place.is_dir():
+            delete_tree(place)
+            place.mkdir(mode=PRIVATE_FOLDER)
+        self._made.add(place)
+
+    def _make_link(self, place: Path, target: str) -> None:
+        if target.startswith("/") or not self._is_inside(place.parent / target):
+            name = place.relative_to(self._folder)
+            raise InstallFailed(f"The link {name} in the package leads out of its folder.", code="bad_package")
+        delete_tree(place)
+        place.symlink_to(target)
+        self._made.add(place)
+
+    def _make_second_name(self, place: Path, target: str) -> None:
+        first = self._place(target)
+        if first is None or first.is_symlink() or not first.is_file():
+            raise InstallFailed(f"{target!r} is linked to in the package and is not there.", code="bad_package")
+        delete_tree(place)
+        place.hardlink_to(first)
+        self._made.add(place)
+
+    def _make_file(self, place: Path, content: IO[bytes], mode: int) -> None:
+        delete_tree(place)
+        wanted = (mode & _MODE) | 0o600
+        with told_when_full("the package was unpacked"):
+            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                while chunk := content.read(_CHUNK):
+                    self._stop.check()
+                    self._bytes_left -= len(chunk)
+                    if self._bytes_left < 0:
+                        raise InstallFailed("The package is too large when it is unpacked.", code="bad_package")
+                    file.write(chunk)
+            place.chmod(wanted)
+        self._made.add(place)
+
+    def _white_out(self, place: Path) -> None:
+        """Delete what layers below have brought, and nothing that this one has."""
+        if place.name == _OPAQUE:
+            for path in list(place.parent.iterdir()):
+                if not any(made.is_relative_to(path) for made in self._made):
+                    delete_tree(path)
+            return
+        name = place.name.removeprefix(_WHITEOUT)
+        if name and "/" not in name and name not in (".", ".."):
+            delete_tree(place.parent / name)
+
+
+@contextlib.contextmanager
+def _told_when_broken(what: str) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as error:
+        raise InstallFailed(f"{what} is damaged: {error}.", code="bad_package") from error

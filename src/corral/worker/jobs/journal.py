@@ -107,7 +107,7 @@ class DiskJournal:
         log.warning("a file of the journal cannot be read; it is put aside", path=str(path), problem=what)
         kept = sorted(self._damaged.iterdir(), key=lambda old: old.name)
         try:
-            for old in kept[: len(kept) + 1 - MAX_DAMAGED]:
+            for old in kept[: max(0, len(kept) + 1 - MAX_DAMAGED)]:
                 old.unlink()
             path.replace(self._damaged / path.name)
         except OSError as problem:

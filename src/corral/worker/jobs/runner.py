@@ -292,7 +292,13 @@ class JobRunner:
         if JobState(record.event.state).is_final:
             return Job(record, build_of(record.kind, record.command), self._voice)
         event = replace(
-            record.event, seq=record.reserved_seq, state=str(JobState.QUEUED), phase=str(Phase.QUEUED), file_name=""
+            record.event,
+            seq=record.reserved_seq,
+            state=str(JobState.QUEUED),
+            phase=str(Phase.QUEUED),
+            current_bytes=None,
+            total_bytes=None,
+            file_name="",
         )
         record = replace(record, event=event, lives=record.lives + 1)
         return Job(record, build_of(record.kind, record.command), self._voice)

@@ -1,0 +1,202 @@
+"""How often a job speaks, and how far it says it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.bus.messages import BackendCommand, JobEvent
+from corral.domain.operation import JobState, Phase
+from corral.runtime.tasks import Tasks
+from corral.worker.jobs.percent import percent_of
+from corral.worker.jobs.record import JobKind, JobRecord
+from corral.worker.jobs.telling import DEBOUNCE_S, SEQ_STOCK, Job, Voice
+from tests.simulation.clock import SimClock
+from tests.simulation.run import simulate
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.worker.job_scene import CPU, JobScene, play
+from tests.worker.pretend_work import MIB
+
+# Timers of two clocks meet within a hair.
+HAIR_S = 1e-6
+
+
+class Listener:
+    """A job alone, and when it spoke."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.clock = SimClock(loop)
+        self.told: list[tuple[float, JobEvent]] = []
+        self.tasks = Tasks("test")
+        voice = Voice(clock=self.clock, tasks=self.tasks, send=self._take)
+        event = JobEvent(job_id="j1", seq=1, state="queued", phase="queued")
+        command = BackendCommand(job_id="j1", generation=1, backend=CPU)
+        record = JobRecord(kind=JobKind.INSTALL, command=command, backend=CPU, event=event, reserved_seq=1, number=1)
+        self.job = Job(record, None, voice)
+        self.job.written(self.job.record())
+
+    def _take(self, event: JobEvent) -> None:
+        self.told.append((self.clock.monotonic(), event))
+
+
+def listen(story: Callable[[Listener], Awaitable[None]], seed: int = 0) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        listener = Listener(loop)
+        try:
+            await story(listener)
+        finally:
+            await asyncio.shield(listener.tasks.close())
+
+    simulate(seed, scenario)
+
+
+@pytest.mark.behaviour("OPS-37")
+@pytest.mark.parametrize("seed", range(3))
+def test_ticks_are_told_at_once_then_every_quarter_of_a_second_and_the_newest_is_never_lost(seed: int):
+    async def story(listener: Listener) -> None:
+        job, clock = listener.job, listener.clock
+        job.running()
+        job.phase(Phase.DOWNLOADING)
+        await clock.sleep(1)
+        began, before = clock.monotonic(), len(listener.told)
+        for number in range(1, 1001):
+            job.moved(number, 1000, "a.bin")
+            await clock.sleep(0.003)
+        ticks = listener.told[before:]
+        assert ticks[0][0] == began
+        assert ticks[0][1].current_bytes == 1
+        times = [at for at, _ in ticks]
+        assert all(later - earlier >= DEBOUNCE_S - HAIR_S for earlier, later in pairwise(times))
+        # Three seconds: the first, and four in each.
+        assert 11 <= len(ticks) <= 13
+        await clock.sleep(1)
+        assert listener.told[-1][1].current_bytes == 1000
+
+    listen(story, seed)
+
+
+@pytest.mark.behaviour("OPS-37")
+def test_a_change_of_phase_is_not_held_back_and_the_last_word_is_the_last():
+    async def story(listener: Listener) -> None:
+        job, clock = listener.job, listener.clock
+        job.running()
+        phases = (Phase.RESOLVING, Phase.DOWNLOADING, Phase.VERIFYING, Phase.EXTRACTING, Phase.CHECKING)
+        for phase in phases:
+            job.phase(phase)
+            job.moved(1, 2, "a.bin")
+            job.phase(phase)
+        assert [event.phase for _, event in listener.told] == ["queued", *phases]
+        assert {at for at, _ in listener.told} == {clock.monotonic()}
+        job.end(JobState.DONE, result={"version": "1"})
+        job.tell_end()
+        job.moved(2, 2, "a.bin")
+        job.phase(Phase.COMMITTING)
+        job.keep_alive()
+        await clock.sleep(60)
+        last = listener.told[-1][1]
+        assert (last.state, last.percent, last.seq) == ("done", 100.0, 8)
+        assert [event.seq for _, event in listener.told] == list(range(2, 9))
+
+    listen(story)
+
+
+@pytest.mark.behaviour("JOB-5")
+def test_no_number_is_used_that_is_not_reserved_on_the_disk():
+    async def story(listener: Listener) -> None:
+        job = listener.job
+        for number in range(2 * SEQ_STOCK):
+            job.phase((Phase.DOWNLOADING, Phase.VERIFYING)[number % 2])
+        assert listener.told[-1][1].seq == SEQ_STOCK + 1
+        job.written(job.record())
+        job.phase(Phase.CHECKING)
+        assert listener.told[-1][1].seq == SEQ_STOCK + 2
+
+    listen(story)
+
+
+@pytest.mark.behaviour("JOB-12")
+def test_a_job_that_stands_still_or_waits_is_heard_of_every_ten_seconds():
+    async def story(scene: JobScene) -> None:
+        scene.installer.gates.hold(CPU, Phase.CHECKING)
+        await scene.install("stands", 1)
+        await scene.install("waits", 1)
+        await scene.until(lambda: scene.installer.gates.has_reached(CPU, Phase.CHECKING))
+        for _ in range(6):
+            heard = len(scene.heard("stands")), len(scene.heard("waits"))
+            # And a little for the way.
+            await scene.clock.sleep(11)
+            assert len(scene.heard("stands")) > heard[0]
+            assert len(scene.heard("waits")) > heard[1]
+        scene.installer.gates.open(CPU, Phase.CHECKING)
+        await scene.end_of("waits")
+        heard_of_all = len(scene.events)
+        await scene.clock.sleep(60)
+        assert len(scene.events) == heard_of_all
+
+    play(story)
+
+
+@pytest.mark.behaviour("OPS-37")
+def test_a_frontend_hears_every_phase_and_no_more_than_it_can_show():
+    async def story(scene: JobScene) -> None:
+        began = scene.clock.monotonic()
+        await scene.install("j1", 1, size_bytes=1024 * MIB)
+        await scene.end_of("j1")
+        heard = scene.heard("j1")
+        phases = list(dict.fromkeys(event.phase for event in heard))
+        assert phases[1:] == [
+            "resolving",
+            "downloading",
+            "verifying",
+            "extracting",
+            "checking",
+            "stopping",
+            "committing",
+        ]
+        assert len(heard) <= 4 * (scene.clock.monotonic() - began) + len(phases) + 2
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-13")
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(Phase),
+            st.tuples(st.integers(0, 10**12), st.one_of(st.none(), st.integers(0, 10**12))),
+        ),
+        max_size=30,
+    )
+)
+def test_the_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: list[Phase | tuple[int, int | None]]):
+    async def story(listener: Listener) -> None:
+        job = listener.job
+        seen = [0.0]
+        for one in said:
+            if isinstance(one, Phase):
+                job.phase(one)
+            else:
+                job.moved(*one)
+            seen.append(job.event.percent)
+        assert seen == sorted(seen)
+        assert seen[-1] <= 99.0
+        job.end(JobState.FAILED)
+        assert job.event.percent == seen[-1]
+
+    listen(story)
+
+
+@pytest.mark.behaviour("JOB-13")
+def test_bytes_are_most_of_the_way():
+    assert percent_of(Phase.DOWNLOADING, 50, 100) == 45.0
+    assert percent_of(Phase.VERIFYING, 100, 100) == 90.0
+    assert percent_of(Phase.DOWNLOADING, 500, 100) == 90.0
+    # How much there is to fetch is not known, or nothing at all.
+    assert percent_of(Phase.DOWNLOADING, 50, None) == 0.0
+    assert percent_of(Phase.DOWNLOADING, 0, 0) == 0.0
+    assert percent_of(Phase.COMMITTING, None, None) == 99.0

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from corral import __version__
-from corral.api import access, cluster, errors, events, node_self, nodes
+from corral.api import access, backends, cluster, errors, events, node_self, nodes, operations
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
 from corral.api.parts import Parts
@@ -38,8 +38,9 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.metrics = metrics
     errors.install(app)
     app.router.routes.extend(node_self.SWIFT_ROUTES)
-    for router in (cluster.router, node_self.router, nodes.router, access.router, events.router):
-        app.include_router(router)
+    routers = (cluster, node_self, nodes, operations, backends, access, events)
+    for module in routers:
+        app.include_router(module.router)
     return app
 
 

@@ -19,6 +19,7 @@ router = APIRouter(tags=["events"])
 QUIET_S = 15.0
 # What a browser waits before it reconnects.
 RETRY_MS = 1000
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 @router.get("/api/events", response_class=StreamingResponse)
@@ -35,7 +36,7 @@ async def events(
     return StreamingResponse(
         _stream(parts, after, wanted),
         media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        headers=STREAM_HEADERS,
     )
 
 
@@ -45,12 +46,13 @@ async def _stream(parts: Parts, after: Position | None, wanted: tuple[str, ...])
     yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n"
     try:
         async for item in parts.feed.watch(start, QUIET_S):
-            yield _render(item, wanted)
+            yield render(item, wanted)
     except StoreUnavailable:
         return  # The client comes back with its last id; by then PostgreSQL may be back too.
 
 
-def _render(item: Event | Reset | Quiet, wanted: tuple[str, ...]) -> str:
+def render(item: Event | Reset | Quiet, wanted: tuple[str, ...]) -> str:
+    """One frame of a stream. `wanted` are prefixes of kinds; none is all of them."""
     if isinstance(item, Quiet):
         return ": still here\n\n"
     if isinstance(item, Reset):

@@ -9,12 +9,17 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from corral.access.directory import Directory
+from corral.backends.catalog import Catalog
+from corral.backends.upgrades import UpgradeCheck
 from corral.domain.access import Principal
 from corral.events.feed import Feed
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
+from corral.operations.admission import Admission
+from corral.operations.deltas import Deltas
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
+from corral.ports.fetch import Fetcher
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
 from corral.store.database import Database
@@ -43,6 +48,13 @@ class Parts:
     ids: Ids
     join_policy: JoinPolicy
     told: Told
+    catalog: Catalog
+    upgrades: UpgradeCheck
+    admission: Admission
+    deltas: Deltas
+    fetcher: Fetcher
+    # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
+    allows_private_sources: bool
     # Why this frontend does not serve yet; None when it does.
     not_ready: Callable[[], str | None]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -21,16 +21,30 @@ from corral.access.keys import ensure_first_key
 from corral.access.tokens import ensure_local_token
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
+from corral.app.no_network import NoNetwork
+from corral.backends import refresh as refreshing
+from corral.backends import upgrades as upgrading
+from corral.backends.catalog import Catalog
+from corral.backends.refresh import Refresher
+from corral.backends.upgrades import UpgradeCheck
 from corral.bus.messages import Hello, WakeFrontends
-from corral.bus.subjects import FRONTENDS_WAKE, NODE_HELLO
+from corral.bus.subjects import FRONTENDS_WAKE, JOB_EVENT, NODE_HELLO, OPERATION_DELTA
+from corral.domain.backend import Gallery
+from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
+from corral.domain.operation import OperationKind
 from corral.events.feed import Feed
 from corral.nodes.commands import note_bus
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
+from corral.operations.admission import Admission, Admitted
+from corral.operations.deltas import Deltas
+from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
+from corral.operations.request import Asked
 from corral.ports.bus import Bus, Delivery
 from corral.ports.credentials import BusCredentials
+from corral.ports.fetch import Fetcher
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
 from corral.reconcile.liveness import LivenessCheck
@@ -66,6 +80,14 @@ class CoreOptions:
     approves_all: bool = False
     admin_key: str | None = None
     local_join_token: str | None = None
+    galleries: tuple[Gallery, ...] = ()
+    gallery_interval_s: float = 3600.0
+    prefers_development: bool = False
+    upgrades_by_itself: bool = False
+    allows_private_sources: bool = False
+    operation_lease_s: float = 30.0
+    # How many nodes one operation speaks to at once.
+    fan_out: int = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +100,7 @@ class World:
     clock: Clock
     ids: Ids
     rng: random.Random
+    fetcher: Fetcher = field(default_factory=NoNetwork)
 
 
 class Core:
@@ -98,7 +121,21 @@ class Core:
         self.first_key: str | None = None
         self.leader = Leader(world.database, world.clock, options.frontend_id, options.leader_lease_s)
         self.directory = Directory(world.database, world.clock)
-        self.feed = Feed(world.database, self.directory.follow, self.directory.load)
+        self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
+        self.refresher = Refresher(
+            world.database, world.fetcher, world.clock, options.galleries, every_s=options.gallery_interval_s
+        )
+        self.upgrades = UpgradeCheck(
+            world.database,
+            self.catalog,
+            world.fetcher,
+            world.clock,
+            request_upgrade=self._request_upgrade if options.upgrades_by_itself else None,
+        )
+        self.admission = Admission(world.database, self.catalog, world.ids)
+        self.deltas = Deltas(world.bus, options.frontend_id)
+        self.dispatcher = self._make_dispatcher()
+        self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
         self._presence = Presence(world.database, self._row())
@@ -109,6 +146,8 @@ class Core:
         self.liveness_loop = self._loop("liveness", options.liveness_interval_s, self._find_lost, leader_only=True)
         self.presence_loop = self._loop("presence", PRESENCE_INTERVAL_S, self._presence.tick)
         self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
+        self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
+        self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
         self._loops = (
             self.presence_loop,
             self.feed_loop,
@@ -116,6 +155,9 @@ class Core:
             self.leader_loop,
             self.liveness_loop,
             self.prune_loop,
+            self.gallery_loop,
+            self.upgrade_loop,
+            *self.dispatcher.loops,
         )
         world.database.after_commit = self._committed
         self.parts = self._make_parts()
@@ -135,7 +177,7 @@ class Core:
         self.feed.close()
         for loop in reversed(self._loops):
             await loop.stop()
-        for last_act in (self.heartbeats.flush, self.leader.release, self._presence.withdraw):
+        for last_act in (self.dispatcher.stop, self.heartbeats.flush, self.leader.release, self._presence.withdraw):
             outcome = await attempt(last_act)
             if isinstance(outcome, Failed):
                 log.warning("could not hand over", act=last_act.__qualname__, error=outcome.sentence)
@@ -163,10 +205,12 @@ class Core:
                 await ensure_local_token(tx, self._world.ids, self._options.local_join_token)
         self.first_key = made or self.first_key
         await self.feed.begin()
-        await self.directory.load()
+        await self._reread()
         await self._presence.tick()
         await self._world.bus.subscribe(FRONTENDS_WAKE, self._on_wake)
         await self._world.bus.subscribe(NODE_HELLO, self._on_hello)
+        await self._world.bus.subscribe(JOB_EVENT, self.dispatcher.on_job_event)
+        await self._world.bus.subscribe(OPERATION_DELTA, self.deltas.on_delta)
         self._world.bus.on_reconnect(self._on_reconnect)
         await self.feed.tick()
 
@@ -176,6 +220,25 @@ class Core:
         gate = self.leader.is_leader if leader_only else lambda: True
         plan = LoopPlan(name=name, interval_s=interval_s)
         return Loop(plan, tick, self._world.clock, self._world.rng, gate=gate, on_crash=self._on_crash)
+
+    def _make_dispatcher(self) -> Dispatcher:
+        options, world = self._options, self._world
+        return Dispatcher(
+            DispatchWorld(
+                database=world.database,
+                bus=world.bus,
+                clock=world.clock,
+                ids=world.ids,
+                rng=world.rng,
+                catalog=self.catalog,
+                is_leader=self.leader.is_leader,
+                on_crash=self._on_crash,
+            ),
+            DispatchOptions(
+                frontend_id=options.frontend_id, lease_s=options.operation_lease_s, fan_out=options.fan_out
+            ),
+            self.deltas,
+        )
 
     def _make_parts(self) -> Parts:
         options, world = self._options, self._world
@@ -192,6 +255,12 @@ class Core:
             ids=world.ids,
             join_policy=JoinPolicy(lease_s=options.node_lease_s, approves_all=options.approves_all),
             told=Told(heartbeat_interval_s=options.heartbeat_interval_s, nats_url=options.nats_public_url),
+            catalog=self.catalog,
+            upgrades=self.upgrades,
+            admission=self.admission,
+            deltas=self.deltas,
+            fetcher=world.fetcher,
+            allows_private_sources=options.allows_private_sources,
             not_ready=lambda: self._not_ready,
         )
 
@@ -203,6 +272,19 @@ class Core:
             "pid": os.getpid(),
             "version": __version__,
         }
+
+    async def _follow(self, events: Sequence[Event]) -> None:
+        await self.directory.follow(events)
+        await self.catalog.follow(events)
+        await self.dispatcher.follow(events)
+
+    async def _reread(self) -> None:
+        await self.directory.load()
+        await self.catalog.load()
+
+    async def _request_upgrade(self, backend: str) -> Admitted:
+        asked = Asked(kind=OperationKind.BACKEND_UPGRADE, backend=backend)
+        return await self.admission.admit(asked, "automatic upgrades")
 
     def _committed(self) -> None:
         """Events were written: look at once here, and let the peers know."""
@@ -226,6 +308,7 @@ class Core:
 
     async def _on_reconnect(self) -> None:
         self.feed_loop.wake()
+        await self.dispatcher.on_reconnect()
 
     async def _flush(self) -> None:
         self.metrics.flushed.inc(await self.heartbeats.flush())

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
+from corral.adapters.http import HttpFetcher
 from corral.adapters.nats.client import NatsBus
 from corral.adapters.nats.connection import Endpoint
 from corral.adapters.nats.credentials import UserMinter
@@ -61,7 +62,9 @@ async def _serve(settings: FrontendSettings) -> None:
         on_crash=services.end,
     )
     assert isinstance(world.credentials, NodeCredentials)
-    services.add(_Closing(database), http, world.credentials, world.bus, core, _Announcement(core, settings, port))
+    assert isinstance(world.fetcher, HttpFetcher)
+    announcement = _Announcement(core, settings, port)
+    services.add(_Closing(database), http, world.credentials, world.bus, world.fetcher, core, announcement)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, services.end)
@@ -84,6 +87,11 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         approves_all=settings.auto_approve_nodes,
         admin_key=settings.admin_key.get_secret_value() if settings.admin_key else None,
         local_join_token=settings.local_join_token.get_secret_value() if settings.local_join_token else None,
+        galleries=settings.backend_galleries,
+        gallery_interval_s=settings.gallery_interval_s,
+        prefers_development=settings.prefer_development,
+        upgrades_by_itself=settings.auto_upgrade_backends,
+        allows_private_sources=settings.allow_private_sources,
     )
 
 
@@ -106,7 +114,15 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         system_seed=settings.nats_system_seed.get_secret_value() if settings.nats_system_seed else None,
     )
     credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=ttl_s, clock=clock)
-    return World(database=database, bus=bus, credentials=credentials, clock=clock, ids=ids, rng=rng)
+    return World(
+        database=database,
+        bus=bus,
+        credentials=credentials,
+        clock=clock,
+        ids=ids,
+        rng=rng,
+        fetcher=HttpFetcher(),
+    )
 
 
 class _Closing:

@@ -28,9 +28,9 @@ from corral.wire.backends import (
     StartIn,
     StopIn,
     StoppedOut,
+    TargetsIn,
     UpgradeOut,
     UpgradesAppliedOut,
-    WishIn,
 )
 from corral.wire.events import EventOut
 
@@ -73,11 +73,11 @@ class BackendCalls:
         call = Call(method="POST", path="/api/backends/upgrades/apply", creates=True)
         return await self._transport.fetch(call, UpgradesAppliedOut)
 
-    async def ask(self, verb: str, backend: str, wish: WishIn, *, after: bool = False) -> AdmittedOut:
+    async def ask(self, verb: str, backend: str, wish: TargetsIn, *, after: bool = False) -> AdmittedOut:
         parameters = {"after": "true"} if after else {}
         return await self._transport.fetch(_wish(verb, backend, wish, parameters, creates=True), AdmittedOut)
 
-    async def plan(self, verb: str, backend: str, wish: WishIn) -> PlanOut:
+    async def plan(self, verb: str, backend: str, wish: TargetsIn) -> PlanOut:
         return await self._transport.fetch(_wish(verb, backend, wish, _PLAN, creates=False), PlanOut)
 
     async def ask_external(self, wish: ExternalIn, *, after: bool = False) -> AdmittedOut:
@@ -127,7 +127,7 @@ class ProcessCalls:
                     yield line
 
 
-def _wish(verb: str, backend: str, wish: WishIn, parameters: Mapping[str, str], *, creates: bool) -> Call:
+def _wish(verb: str, backend: str, wish: TargetsIn, parameters: Mapping[str, str], *, creates: bool) -> Call:
     path = f"/api/backends/{verb}/{quote(backend, safe='')}"
     return Call(method="POST", path=path, body=wish, parameters=parameters, creates=creates)
 

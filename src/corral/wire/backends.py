@@ -79,15 +79,22 @@ class StrategyIn(Strict):
         return float(number) * _UNIT_S[self.deadline[len(number) :]]
 
 
-class WishIn(Strict):
-    """What every wish about a backend may say besides its name."""
+class TargetsIn(Strict):
+    """On which nodes, and how over them."""
 
     nodes: NodeList | None = Field(
         default=None, description="Names or ids. Absent: every node that may have it.", examples=[["gpu-a"]]
     )
+    strategy: StrategyIn = Field(default_factory=StrategyIn)
+
+
+class WishIn(TargetsIn):
     version: VersionText = Field(default="", description="Empty: the newest.")
     ignore_capability: bool = Field(default=False, description="Also where the hardware does not ask for it.")
-    strategy: StrategyIn = Field(default_factory=StrategyIn)
+
+
+class InstallIn(WishIn):
+    force: bool = Field(default=False, description="Fetch it again also where it is installed.")
 
 
 class ExternalIn(WishIn):
@@ -105,13 +112,12 @@ class ExternalIn(WishIn):
     sha256: Sha256 = Field(default="", description="Of the file. Without it nobody checks what arrives.")
 
 
-class ApplyIn(WishIn):
+class ApplyIn(InstallIn):
     """The ancestor's body of `POST /backends/apply`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "llama-cpp"}]})
 
     id: BackendName = Field(description="A name or gallery@name.")
-    force: bool = Field(default=False, description="Fetch it again also where it is installed.")
 
 
 class NodeInstallIn(Strict):

@@ -188,6 +188,10 @@ class FrontendSettings(_BusTls, _Logging):
     auto_upgrade_backends: bool = Field(
         default=False, description="Upgrade installed backends as soon as their gallery has something newer."
     )
+    allow_private_sources: bool = Field(
+        default=False,
+        description="Let admins install from addresses inside a network. Galleries may be anywhere without this.",
+    )
     instance_id: str | None = Field(
         default=None,
         min_length=1,

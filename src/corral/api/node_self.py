@@ -13,13 +13,16 @@ from corral.access.directory import NodeEntry
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, PartsIn, bearer
 from corral.api.views import replica_out
+from corral.domain.backend import InstalledBackend
 from corral.domain.errors import Conflict
 from corral.domain.node import Hardware
 from corral.nodes import lifecycle
 from corral.nodes.registration import Registration, register
+from corral.operations import reports
 from corral.policy.status import status_of
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
+from corral.wire.backends import BackendsReportIn
 from corral.wire.nodes import (
     BootIn,
     CredentialsIn,
@@ -146,6 +149,16 @@ async def refresh_credentials(request: Request, parts: PartsIn, node_id: str, bo
     return CredentialsOut(
         nats_url=_nats_url(request, parts), nats_jwt=credential.token, nats_jwt_expires_in_s=credential.expires_in_s
     )
+
+
+@router.post("/{node_id}/backends")
+async def report_backends(request: Request, parts: PartsIn, node_id: str, body: BackendsReportIn) -> MessageOut:
+    """Everything that the worker has installed: what is not in it is not there. What the node owed and now has is
+    settled by it."""
+    node = await _caller(request, parts, node_id)
+    installed = [InstalledBackend(**item.model_dump()) for item in body.backends]
+    taken = await reports.take(parts.database, node.id, body.boot_id, installed, body.removed)
+    return MessageOut(message=f"{len(taken.changed)} changed")
 
 
 @router.post("/{node_id}/drain")

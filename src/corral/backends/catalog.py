@@ -15,7 +15,7 @@ from functools import cache
 
 import structlog
 
-from corral.backends.index import Index, parse_index, read_index
+from corral.backends.index import Index, is_name, parse_index, read_index
 from corral.backends.sources import name_of, shown, source_of
 from corral.domain.backend import (
     BUILT_IN_GALLERY,
@@ -153,6 +153,11 @@ class Catalog:
         if not called or called.startswith("."):
             raise InvalidRequest("A name is needed: the address does not tell one.", code="name_required")
         for text in filter(None, (called, safe_name(alias))):
+            if self.get(text) is None and not is_name(text):
+                raise InvalidRequest(
+                    "A name has letters, digits, dots, dashes and underscores, and at most 200 of them.",
+                    code="bad_backend_name",
+                )
             if self.get(text) is not None:
                 raise Conflict(
                     f"{text} is the name of a backend in a gallery.",
@@ -192,7 +197,7 @@ class Catalog:
         self.states = (built_in, *states)
 
     def _alias(self, wanted: str) -> GalleryEntry | None:
-        sharing = [one for one in self._entries if one.versions and one.alias.lower() == wanted]
+        sharing = [one for one in self._entries if wanted and one.versions and one.alias.lower() == wanted]
         stable = [one for one in sharing if not one.is_development] or sharing
         same = [one for one in stable if one.gallery == stable[0].gallery]
         return alias_entry(same[0].alias, same) if same else None

@@ -75,6 +75,10 @@ def parse_index(text: str, gallery: str) -> Index:
     return Index(entries=tuple(entries.values()), warnings=tuple(warnings[:WARNINGS_LIMIT]))
 
 
+def is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
+
+
 async def read_index(text: str, gallery: str) -> Index:
     """The same for a text of any size, without holding up the event loop."""
     if len(text) < LARGE_TEXT:
@@ -129,9 +133,8 @@ class _Size:
         place = id(node)
         if place in self._known:
             return self._known[place]
-        # Aliases nest as well, beyond what the text shows.
-        if place in self._above or len(self._above) > 4 * DEPTH_LIMIT:
-            raise wrong(self._gallery, "an alias contains itself, or aliases are nested too deep")
+        if place in self._above:
+            raise wrong(self._gallery, "an alias contains itself")
         self._above.add(place)
         size = 1 + sum(self.of(child) for child in _children(node))
         self._above.discard(place)
@@ -154,14 +157,14 @@ def _entry(value: Any, gallery: str, number: int) -> GalleryEntry:
         raise wrong(f"{gallery}: entry {number}", "is not a mapping")
     name = safe_name(_text(value, "name", f"{gallery}: entry {number}"))
     where = f"{gallery}: {name or f'entry {number}'}"
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise wrong(where, "the name is missing, or has characters that no folder should have")
     versions = _versions(value, where)
     capabilities = {} if versions else _capabilities(value, where)
     if not versions and not capabilities:
         raise wrong(where, "it has neither a source nor capabilities")
     alias = safe_name(_text(value, "alias", where))
-    if alias and not _NAME.fullmatch(alias):
+    if alias and not is_name(alias):
         raise wrong(where, "the alias has characters that no folder should have")
     return GalleryEntry(
         name=name,
@@ -237,7 +240,7 @@ def _capabilities(value: Mapping[str, Any], where: str) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for capability in found:
         name = safe_name(_text(found, capability, f"{where}: capabilities"))
-        if not _WORD.fullmatch(str(capability)) or not _NAME.fullmatch(name):
+        if not _WORD.fullmatch(str(capability)) or not is_name(name):
             raise wrong(where, "capabilities maps one plain word to the name of an entry")
         chosen[str(capability)] = name
     return chosen

@@ -28,7 +28,6 @@ from corral.ports.bus import Bus, Delivery
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
-from corral.runtime.signals import Signal
 from corral.runtime.tasks import Tasks
 from corral.store import assignments as assignment_store
 from corral.store import dispatch as store
@@ -101,8 +100,6 @@ class Dispatcher:
         self._events = JobEvents(
             world.database, world.ids, origin=options.frontend_id, is_held=lambda key: key in self._held
         )
-        # For tests: an operation whose step has just ended.
-        self.stepped: Signal[OperationId] = Signal()
         self.claim_loop = self._loop("dispatcher", options.claim_interval_s, self.tick)
         self.renew_loop = self._loop("operation leases", options.renew_interval_s, self.renew)
         self.flush_loop = self._loop("job events", options.flush_interval_s, self.flush)
@@ -147,6 +144,10 @@ class Dispatcher:
                 await self._claim(pool, free)
                 started += self._start_steps(pool, free)
         return started
+
+    async def idle(self) -> None:
+        """Return when no step runs."""
+        await self._tasks.join()
 
     async def renew(self) -> None:
         """Keep what is held, in one statement; what somebody else has by now is let go."""
@@ -232,7 +233,6 @@ class Dispatcher:
         return len(due[:free])
 
     async def _step(self, held: _Held, *, asks_all: bool) -> None:
-        key = held.hold.id
         try:
             outcome = await attempt(lambda: self._stepper.step(held.hold, asks_all=asks_all))
             if isinstance(outcome, Failed):
@@ -241,7 +241,6 @@ class Dispatcher:
                 await self._ended(held, outcome.value)
         finally:
             held.is_stepping = False
-        self.stepped.fire(key)
         # A place is free, and what was called for meanwhile need not wait for the interval.
         self.wake()
 

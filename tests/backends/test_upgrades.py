@@ -1,0 +1,167 @@
+"""What has something newer: the decision alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.domain.backend import GalleryEntry, InstalledBackend
+from corral.domain.node import NodeId
+from corral.policy.upgrades import NodeHas, UpgradeFound, find_upgrades, tags_in_use
+from tests.backends.entries import parsed
+
+pytestmark = pytest.mark.behaviour("OPS-98")
+
+OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+INDEX = f"""
+- {{name: brain, alias: brain, capabilities: {{default: cpu-brain}}}}
+- {{name: cpu-brain, alias: brain, uri: 'registry.example/brains:cpu'}}
+- {{name: cpu-brain-development, alias: brain, uri: 'registry.example/brains:dev'}}
+- {{name: pinned, uri: 'registry.example/brains@{NEW}'}}
+- name: ear
+  versions:
+    - {{version: '2.0', source: {{kind: pypi, requirements: [ear==2.0]}}}}
+    - {{version: '2.1rc1', source: {{kind: pypi, requirements: [ear==2.1rc1]}}}}
+    - {{version: '1.0', source: {{kind: pypi, requirements: [ear==1.0]}}}}
+- {{name: plain, uri: 'https://files.example/plain.zip'}}
+- name: boxed
+  versions:
+    - {{version: '3.0', source: {{kind: oci, uri: 'registry.example/boxed:3.0'}}}}
+"""
+TAG = "registry.example/brains:cpu"
+
+
+def entries() -> tuple[GalleryEntry, ...]:
+    return parsed(INDEX).entries
+
+
+def has(node: str, name: str, **fields: Any) -> NodeHas:
+    installed = InstalledBackend(**{"name": name, "gallery": "corral", **fields})
+    return NodeHas(node_id=NodeId(f"id-{node}"), node_name=node, installed=installed)
+
+
+def found(*rows: NodeHas, digests: dict[str, str] | None = None) -> tuple[UpgradeFound, ...]:
+    return find_upgrades(rows, entries(), {} if digests is None else digests)
+
+
+def test_a_newer_release_in_the_gallery_is_found() -> None:
+    assert found(has("a", "ear", version="1.0", digest="d")) == (
+        UpgradeFound(backend="ear", installed_version="1.0", available_version="2.0", installed_digest="d"),
+    )
+
+
+@pytest.mark.parametrize("version", ["2.0", "v2.0.0", "2.1rc1", "3"])
+def test_what_is_as_new_or_newer_is_left_alone(version: str) -> None:
+    assert found(has("a", "ear", version=version)) == ()
+
+
+def test_what_has_no_version_while_the_gallery_has_one_is_from_before() -> None:
+    (one,) = found(has("a", "ear"))
+    assert (one.installed_version, one.available_version) == ("", "2.0")
+
+
+def test_a_tag_that_points_to_something_else_is_found() -> None:
+    row = has("a", "cpu-brain", digest=OLD)
+    (one,) = found(row, digests={TAG: NEW})
+    assert (one.installed_digest, one.available_digest) == (OLD, NEW)
+    assert found(row, digests={TAG: OLD}) == ()
+    assert found(row, digests={}) == ()
+    assert found(row, digests={"registry.example/brains:dev": NEW}) == ()
+
+
+def test_an_image_without_a_recorded_digest_counts_as_old() -> None:
+    (one,) = found(has("a", "cpu-brain"), digests={TAG: NEW})
+    assert (one.installed_digest, one.available_digest) == ("", NEW)
+
+
+def test_a_pinned_image_needs_nobody_to_tell_its_digest() -> None:
+    assert [one.backend for one in found(has("a", "pinned", digest=OLD))] == ["pinned"]
+    assert found(has("a", "pinned", digest=NEW)) == ()
+
+
+def test_versions_decide_where_there_are_some_whatever_the_digests_say() -> None:
+    row = has("a", "boxed", version="3.0", digest=OLD)
+    assert found(row, digests={"registry.example/boxed:3.0": NEW}) == ()
+
+
+def test_a_file_without_a_version_is_never_older() -> None:
+    assert found(has("a", "plain", digest=OLD)) == ()
+
+
+def test_the_majority_counts_and_the_others_are_the_drift() -> None:
+    (one,) = found(*(has(node, "ear", version="2.0") for node in "abc"), has("d", "ear", version="1.0"))
+    assert (one.installed_version, one.available_version) == ("2.0", "2.0")
+    assert [(drift.node_name, drift.node_id, drift.version) for drift in one.node_drift] == [("d", "id-d", "1.0")]
+
+
+def test_of_two_halves_the_newer_one_counts() -> None:
+    (one,) = found(has("a", "ear", version="1.10"), has("b", "ear", version="1.9"))
+    assert one.installed_version == "1.10"
+    assert [drift.node_name for drift in one.node_drift] == ["b"]
+
+
+def test_digests_of_packages_for_other_processors_are_no_drift_but_those_of_images_are() -> None:
+    assert found(has("a", "ear", version="2.0", digest=OLD), has("b", "ear", version="2.0", digest=NEW)) == ()
+    rows = [has("a", "cpu-brain", digest=NEW), has("b", "cpu-brain", digest=NEW), has("c", "cpu-brain", digest=OLD)]
+    (one,) = found(*rows, digests={TAG: NEW})
+    assert [drift.digest for drift in one.node_drift] == [OLD]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        has("a", "ear", version="1.0", is_system=True),
+        has("a", "brain", meta="brain", version="1.0"),
+        has("a", "unknown", version="1.0"),
+        has("a", "ear", version="1.0", gallery="another"),
+    ],
+    ids=["system", "alias", "no gallery has it", "of another gallery"],
+)
+def test_a_row_that_is_not_ours_to_upgrade_is_ignored(row: NodeHas) -> None:
+    assert found(row, digests={TAG: NEW}) == ()
+
+
+def test_a_row_without_a_gallery_is_looked_up_by_its_name() -> None:
+    assert [one.backend for one in found(has("a", "ear", version="1.0", gallery=""))] == ["ear"]
+
+
+def test_stable_is_never_proposed_over_an_installed_development_twin() -> None:
+    rows = [has("a", "cpu-brain", digest=OLD), has("b", "cpu-brain-development", digest=OLD)]
+    digests = {TAG: NEW, "registry.example/brains:dev": NEW}
+    assert [one.backend for one in found(*rows, digests=digests)] == ["cpu-brain-development"]
+    assert [one.backend for one in found(rows[0], digests=digests)] == ["cpu-brain"]
+
+
+def test_only_tags_of_what_is_installed_are_worth_asking_for() -> None:
+    rows = [
+        has("a", "cpu-brain"),
+        has("b", "cpu-brain"),
+        has("a", "pinned"),
+        has("a", "ear"),
+        has("a", "boxed", is_system=True),
+    ]
+    assert tags_in_use(rows, entries()) == (TAG,)
+
+
+rows_of_ear = st.lists(
+    st.tuples(st.sampled_from("abcdef"), st.sampled_from(["", "1.0", "1.5", "2.0", "3.0"])), min_size=1, max_size=8
+)
+
+
+@given(rows_of_ear, st.randoms())
+def test_the_order_of_the_rows_does_not_matter(pairs: list[tuple[str, str]], chance: Any) -> None:
+    rows = [has(node, "ear", version=version) for node, version in dict(pairs).items()]
+    shuffled = rows.copy()
+    chance.shuffle(shuffled)
+    assert find_upgrades(rows, entries(), {}) == find_upgrades(shuffled, entries(), {})
+
+
+@given(rows_of_ear)
+def test_every_node_has_what_counts_as_installed_or_is_in_the_drift(pairs: list[tuple[str, str]]) -> None:
+    rows = [has(node, "ear", version=version) for node, version in dict(pairs).items()]
+    for one in find_upgrades(rows, entries(), {}):
+        drifted = {drift.node_name for drift in one.node_drift}
+        assert {row.node_name for row in rows if row.installed.version != one.installed_version} == drifted

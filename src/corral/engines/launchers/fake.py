@@ -3,7 +3,7 @@
 It speaks OpenAI's chat, completions and embeddings. A text is made from the model's name and the prompt: the same call
 gets the same answer on every machine, and another model gives another one. Time passes as it would: prompts take their
 time, tokens come at a rate, calls wait for a slot, and a prompt whose beginning is still in the cache is read faster.
-It can be told to fail in the ways in which engines fail, by flags and, with --control, at run time: POST /_control.
+It fails in the ways in which engines fail when it is told to, by flags or, with --control=true, by POST /_control.
 """
 
 from __future__ import annotations
@@ -448,10 +448,11 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--name", default="", help="the model's public name")
     parser.add_argument("--threads", type=int, default=1, help="is taken and not used")
     parser.add_argument("--api-key-env", default="", help="the variable that holds the key which callers must show")
-    parser.add_argument("--release", default="0", help="the version that it says it is")
+    release = os.environ.get("CORRAL_FAKE_RELEASE", "0")
+    parser.add_argument("--release", default=release, help="the version that it says it is")
     parser.add_argument("--load-s", type=float, default=0.0, help="seconds until it is ready")
-    parser.add_argument("--refuse-start", action="store_true", help="end with an error")
-    parser.add_argument("--control", action="store_true", help="take orders at /_control")
+    parser.add_argument("--refuse-start", choices=("true", "false"), default="false", help="end with an error")
+    parser.add_argument("--control", choices=("true", "false"), default="false", help="take orders at /_control")
     for item in fields(Behaviour):
         flag = "--" + item.name.replace("_", "-")
         parser.add_argument(flag, type=KINDS[str(item.type)], default=item.default, help=item.metadata["help"])
@@ -469,7 +470,7 @@ def key_from(variable: str) -> str:
 
 def main() -> int:
     options = read_options()
-    if options.refuse_start:
+    if options.refuse_start == "true":
         print("error: the engine was told not to start", file=sys.stderr, flush=True)
         return 1
     if options.check:
@@ -480,7 +481,7 @@ def main() -> int:
     api = Api(engine, key_from(options.api_key_env))
     app = web.Application(middlewares=[api.guard], client_max_size=BODY_LIMIT_BYTES)
     app.add_routes(api.routes())
-    if options.control:
+    if options.control == "true":
         app.add_routes([web.get("/_control", api.show_control), web.post("/_control", api.control)])
 
     async def start(app: web.Application) -> None:

@@ -37,7 +37,7 @@ def main() -> int:
     )
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--beam-size", type=int, default=5)
-    parser.add_argument("--vad", action="store_true", help="skip what is not speech")
+    parser.add_argument("--vad", type=switch, default=False, help="skip what is not speech")
     options = parser.parse_args()
     try:
         import faster_whisper
@@ -64,6 +64,13 @@ def main() -> int:
     }
     serve(options, load, routes)
     return 0
+
+
+def switch(text: str) -> bool:
+    """A model's setting is a text."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 async def hear(options: argparse.Namespace, task: str, desk: Desk, request: web.Request) -> web.Response:

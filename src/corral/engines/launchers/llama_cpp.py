@@ -64,8 +64,8 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--parallel", type=int, default=1, help="conversations at a time")
     parser.add_argument("--batch-size", type=int, default=0, help="tokens of a prompt that are computed at a time")
     parser.add_argument("--gpu-layers", type=int, default=-1, help="layers that go to the GPU; -1: all that fit")
-    parser.add_argument("--embeddings", action="store_true", help="serve embeddings instead of chats")
-    parser.add_argument("--rerank", action="store_true", help="serve reranking instead of chats")
+    parser.add_argument("--embeddings", type=switch, default=False, help="serve embeddings instead of chats")
+    parser.add_argument("--rerank", type=switch, default=False, help="serve reranking instead of chats")
     parser.add_argument("--pooling", choices=POOLING, default=None, help="how embeddings become one; the model knows")
     parser.add_argument("--prompt-cache-mib", type=int, default=256, help="memory for prompts that left their slot")
     parser.add_argument("--projector", default="", help="the file that lets the model see or hear")
@@ -77,6 +77,13 @@ def read_options() -> argparse.Namespace:
     if options.parallel < 1 or options.threads < 1 or options.context_size < 0:
         parser.error("--parallel and --threads begin at 1, --context-size at 0")
     return options
+
+
+def switch(text: str) -> bool:
+    """A model's setting is a text."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 def check(engine: Any) -> int:

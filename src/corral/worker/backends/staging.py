@@ -31,6 +31,8 @@ from corral.worker.backends.sources.url import UrlSource
 
 OWN_MANIFEST = "backend.yaml"
 MANIFEST_BYTES_MAX = 256 * 1024
+# What only an engine that runs has: a check does without the variables that need it.
+_OF_A_RUN = ("api_key", "host", "model", "name", "port", "threads")
 _SOURCES: Mapping[SourceKind, type[Source]] = {
     SourceKind.PYPI: PypiSource,
     SourceKind.URL: UrlSource,
@@ -161,7 +163,9 @@ async def _check(job: Job, staged: Staged) -> None:
     }
     command = [_fill(text, names, job.build.name) for text in manifest.check]
     environment = plain_environment(job.options.environment) | {
-        name: _fill(text, names, job.build.name) for name, text in manifest.environment.items()
+        name: _fill(text, names, job.build.name)
+        for name, text in manifest.environment.items()
+        if not any(f"{{{only}}}" in text for only in _OF_A_RUN)
     }
     limit_s = job.options.patience.check_s
     try:

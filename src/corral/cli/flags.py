@@ -16,7 +16,14 @@ import typer
 from corral.app.settings import Loaded, ProcessSettings, SettingDoc, document, load
 
 S = TypeVar("S", bound=ProcessSettings)
-_METAVAR = {"duration": "DURATION", "number": "NUMBER", "path": "PATH", "labels": "LABELS", "secret": "SECRET"}
+_METAVAR = {
+    "duration": "DURATION",
+    "number": "NUMBER",
+    "size": "SIZE",
+    "path": "PATH",
+    "labels": "LABELS",
+    "secret": "SECRET",
+}
 
 
 def settings_command(model: type[S], run: Callable[[Loaded[S]], int], *, help_text: str) -> Callable[..., None]:

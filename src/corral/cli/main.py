@@ -40,6 +40,8 @@ COMMANDS: dict[str, Entry] = {
         _LOCAL, "cluster", "down", "Stop what `corral up` started on this machine, and wait until it has stopped."
     ),
     "nodes": _entry(_NOUNS, "nodes", "app", "The machines of the cluster."),
+    "backends": _entry(_NOUNS, "backends", "app", "Engines: what there is, what is installed where, and changing it."),
+    "operations": _entry(_NOUNS, "operations", "app", "What is under way, and what has ended."),
     "tokens": _entry(_NOUNS, "tokens", "app", "Join tokens: what a machine needs to join."),
     "keys": _entry(_NOUNS, "keys", "app", "API keys: who may use the API."),
     "cluster": _entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),

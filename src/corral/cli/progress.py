@@ -17,9 +17,13 @@ import typer
 
 from corral.cli import render
 from corral.cli.command import Session
-from corral.cli.operation_views import VERBS, short
+from corral.cli.operation_views import VERBS, operation_list, short
+from corral.cli.watch import QUIET_NOTE, Trouble
+from corral.client import Connected, Interrupted, Reset
+from corral.client.operations import PROGRESS
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
+from corral.wire.events import EventOut
 from corral.wire.operations import OperationInFull, TargetInFull
 
 if TYPE_CHECKING:
@@ -175,6 +179,20 @@ async def follow(session: Session, operation_id: str, *, is_data: bool = False) 
     raise typer.Exit(0 if last.state in _DONE else 1)
 
 
+async def follow_each(session: Session, operation_ids: Sequence[str]) -> None:
+    """One after the other; they run side by side meanwhile. The worst of their exit codes is the command's."""
+    worst = 0
+    for operation_id in operation_ids:
+        try:
+            await follow(session, operation_id)
+        except typer.Exit as end:
+            if end.exit_code == INTERRUPTED:
+                raise
+            worst = max(worst, end.exit_code)
+    if worst:
+        raise typer.Exit(worst)
+
+
 async def _follow_as_json(session: Session, operation_id: str) -> OperationInFull:
     told: dict[str, TargetInFull] = {}
     last: OperationInFull | None = None
@@ -290,3 +308,62 @@ def _clock() -> Callable[[], float]:
     from corral.adapters.system import SystemClock
 
     return SystemClock().monotonic
+
+
+async def watch_all(session: Session) -> None:
+    """Every change of every operation, until Ctrl-C: a live list on a terminal, otherwise a line for each."""
+    import sys
+
+    if sys.stdout.isatty() and not session.as_json:
+        await _watch_as_list(session)
+    else:
+        await _watch_as_lines(session)
+
+
+async def _watch_as_lines(session: Session) -> None:
+    trouble = Trouble()
+    async with aclosing(session.client.operations.watch()) as items:
+        async for item in items:
+            if isinstance(item, Interrupted):
+                trouble.begin(item.reason)
+                continue
+            trouble.end()
+            if isinstance(item, Connected):
+                continue
+            _write_change(session, item)
+
+
+def _write_change(session: Session, item: EventOut | Reset) -> None:
+    if session.as_json:
+        value = item.model_dump(mode="json") if isinstance(item, EventOut) else {"kind": "reset"}
+        render.write_json(value, one_line=True)
+    elif isinstance(item, Reset):
+        render.write("reset: events were missed, read the state anew")
+    elif item.kind != PROGRESS:
+        data = item.data
+        what = VERBS.get(str(data.get("kind")), "")
+        words = (short(item.key), what, str(data.get("subject", "")), str(data.get("state", "")))
+        render.write(render.clean(f"{render.moment(item.at)}  {item.kind}  {'  '.join(filter(None, words))}"))
+
+
+async def _watch_as_list(session: Session) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    with Live(console=console, auto_refresh=False) as live:
+
+        async def draw(note: str) -> None:
+            found = await session.client.operations.list()
+            colour = render.has_colour(console.file)
+            text = operation_list(found, session.now(), colour=colour) if found else "Nothing is under way.\n"
+            live.update(Text.from_ansi(f"{text}\n{note}"), refresh=True)
+
+        await draw(QUIET_NOTE)
+        async with aclosing(session.client.operations.watch()) as items:
+            async for item in items:
+                if isinstance(item, Interrupted):
+                    live.update(Text(f"The stream broke ({render.clean(item.reason)}); trying again."), refresh=True)
+                else:
+                    await draw(QUIET_NOTE)

@@ -1,0 +1,184 @@
+"""Backends as text: what is installed where, what there is, one in full, a plan, processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from corral.cli import render
+from corral.domain.errors import InvalidRequest
+from corral.wire.backends import (
+    CatalogEntryOut,
+    InstalledBackendOut,
+    InstalledOn,
+    LogLineOut,
+    PlanOut,
+    ProcessOut,
+)
+from corral.wire.operations import IntentOut
+
+DESCRIPTION_MAX = 60
+_OWED = {"present": "install", "replaced": "replace", "absent": "remove", "rolled_back": "roll back"}
+
+
+def installed_list(
+    backends: Sequence[InstalledBackendOut], owed: Sequence[IntentOut], now: datetime, *, colour: bool
+) -> str:
+    """One line for each backend on each node, and one for each thing that a node still owes."""
+    rows = [
+        [
+            backend.name,
+            place.node_name,
+            place.node_status,
+            place.version or "unknown",
+            _state(backend, place),
+            backend.available_version if backend.has_upgrade and not backend.is_system else render.NONE,
+            render.size(place.size_bytes),
+            f"{render.age(place.installed_at, now)} ago" if place.installed_at else render.NONE,
+        ]
+        for backend in backends
+        for place in backend.nodes
+    ]
+    rows += [[one.backend, one.node_name, render.NONE, one.version, _debt(one), *(render.NONE,) * 3] for one in owed]
+    rows.sort(key=lambda row: (row[0], row[1]))
+    headers = ("BACKEND", "NODE", "STATUS", "VERSION", "STATE", "UPGRADE", "SIZE", "INSTALLED")
+    return render.table(headers, rows, colour=colour)
+
+
+def _state(backend: InstalledBackendOut, place: InstalledOn) -> str:
+    if backend.is_system:
+        return "of the system"
+    return "drifts" if place.drifts else "installed"
+
+
+def _debt(one: IntentOut) -> str:
+    word = _OWED.get(one.desired, one.desired)
+    if one.state == "dead":
+        return f"given up: {word} ({one.error})" if one.error else f"given up: {word}"
+    return f"owed: {word}" + (f", {one.attempts} failures" if one.attempts else "")
+
+
+def upgrade_hint(backends: Sequence[InstalledBackendOut]) -> str | None:
+    names = [backend.name for backend in backends if backend.has_upgrade and not backend.is_system]
+    if not names:
+        return None
+    if len(names) == 1:
+        return f"{names[0]} can be upgraded: corral backends upgrade {names[0]}"
+    return f"{len(names)} can be upgraded: corral backends upgrade --all"
+
+
+def catalog_list(entries: Sequence[CatalogEntryOut], *, colour: bool) -> str:
+    rows = [
+        [
+            entry.name,
+            entry.version or (entry.versions[0] if entry.versions else render.NONE),
+            ",".join(entry.runs_on) or "no present node",
+            _where(entry),
+            entry.license,
+            _shortened(entry.description),
+        ]
+        for entry in entries
+    ]
+    return render.table(("NAME", "VERSION", "RUNS ON", "INSTALLED", "LICENSE", "DESCRIPTION"), rows, colour=colour)
+
+
+def _where(entry: CatalogEntryOut) -> str:
+    names = [place.node_name for place in entry.nodes]
+    if len(names) > 3:
+        return f"{len(names)} nodes"
+    return ",".join(names) or render.NONE
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= DESCRIPTION_MAX else f"{line[: DESCRIPTION_MAX - 1]}…"
+
+
+def is_shown(entry: CatalogEntryOut) -> bool:
+    """What a person chooses from: builds stand behind the name that picks among them."""
+    return entry.meta_backend_for is None and not entry.is_development
+
+
+def entry_named(entries: Sequence[CatalogEntryOut], said: str) -> CatalogEntryOut:
+    wanted = said.lower()
+    for entry in entries:
+        if wanted in (entry.id.lower(), entry.name.lower()):
+            return entry
+    near = ", ".join(entry.name for entry in entries if is_shown(entry))[:200]
+    raise InvalidRequest(
+        f"No gallery has a backend {said!r}.",
+        hint=f"`corral backends search` lists all: {near}" if near else "`corral backends search` lists all.",
+        code="backend_not_found",
+    )
+
+
+def entry_in_full(entry: CatalogEntryOut, builds: Sequence[CatalogEntryOut], now: datetime, *, colour: bool) -> str:
+    facts = {
+        "Name": entry.name,
+        "Id": entry.id,
+        "Kind": "picks a build for each node's hardware" if entry.is_meta else "one build",
+        "Part of": entry.meta_backend_for or "",
+        "Description": " ".join(entry.description.split()),
+        "License": entry.license,
+        "Tags": ", ".join(entry.tags),
+        "Links": "  ".join(entry.urls),
+        "Versions": ", ".join(entry.versions),
+        "Runs on": ", ".join(entry.runs_on) or "no present node",
+        "Tested": "no: nobody has run it on the machines that Corral is tested on" if entry.is_unverified else "",
+    }
+    parts = [render.facts({name: value for name, value in facts.items() if value})]
+    if entry.capabilities:
+        versions = {build.name: build.versions[0] for build in builds if build.versions}
+        rows = [[word, name, versions.get(name, render.NONE)] for word, name in sorted(entry.capabilities.items())]
+        parts.append(render.table(("HARDWARE", "BUILD", "VERSION"), rows, colour=colour))
+    if entry.nodes:
+        places = [
+            [place.node_name, place.node_status, place.version, f"{render.age(place.installed_at, now)} ago"]
+            for place in entry.nodes
+        ]
+        parts.append(render.table(("NODE", "STATUS", "VERSION", "INSTALLED"), places, colour=colour))
+    else:
+        parts.append(f"Next: corral backends install {render.clean(entry.name)}\n")
+    return "\n".join(parts)
+
+
+def plan_text(plan: PlanOut, *, colour: bool) -> str:
+    has_waves = any(node.wave for node in plan.nodes)
+    rows = [
+        [
+            *([str(node.wave + 1)] if has_waves else []),
+            node.node_name,
+            node.node_status,
+            node.desired,
+            node.backend,
+            node.version or render.NONE,
+            node.previous_version or render.NONE,
+            "unknown" if node.fetch_bytes is None else render.size(node.fetch_bytes),
+        ]
+        for node in plan.nodes
+    ]
+    headers = (*(("WAVE",) if has_waves else ()), "NODE", "STATUS", "GETS", "BUILD", "VERSION", "HAS", "FETCHES")
+    text = render.table(headers, rows, colour=colour)
+    if plan.skipped:
+        skipped = [[one.node_name, one.reason] for one in plan.skipped]
+        text += "\n" + render.table(("SKIPPED", "REASON"), skipped, colour=colour)
+    return text
+
+
+def plan_sentence(plan: PlanOut) -> str:
+    nodes = f"{len(plan.nodes)} node" + ("s" if len(plan.nodes) != 1 else "")
+    fetched = "an unknown amount" if plan.fetch_bytes is None else f"about {render.size(plan.fetch_bytes)}"
+    return f"{nodes} would fetch {fetched} in all. Nothing was done."
+
+
+def process_list(processes: Sequence[ProcessOut], *, colour: bool) -> str:
+    rows = [
+        [one.key, one.backend, one.version, one.state, one.address, str(one.pid), str(one.restarts)]
+        for one in processes
+    ]
+    headers = ("PROCESS", "BACKEND", "VERSION", "STATE", "ADDRESS", "PID", "RESTARTS")
+    return render.table(headers, rows, colour=colour)
+
+
+def log_line(line: LogLineOut) -> str:
+    return render.clean(f"{line.at}  {line.stream}  {line.text}", keep="\t")

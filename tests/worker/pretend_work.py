@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from corral.bus.messages import Log, LogLine, ReadLog, RunningProcess, StartBackend
 from corral.domain.backend import Build, InstalledBackend, Manifest, Source, SourceKind
@@ -20,7 +21,7 @@ from corral.policy.gallery import build_to_json
 from corral.ports.runtime import Clock
 from corral.worker.jobs.journal import Remembered
 from corral.worker.jobs.record import JobRecord, Seen
-from corral.worker.work import Report
+from corral.worker.work import Report, Runnable
 
 CHUNK_BYTES = 1 << 20
 MIB = 1 << 20
@@ -142,6 +143,13 @@ class PretendInstaller:
             return name
         answering = [each.name for each in self.disk.installed.values() if each.answers_to(name)]
         return answering[0] if len(answering) == 1 else None
+
+    def runnable(self, name: str) -> Runnable | None:
+        concrete = self.resolve(name)
+        if concrete is None:
+            return None
+        version = self.disk.installed[concrete].version
+        return Runnable(name=concrete, version=version, directory=Path("/nowhere"), manifest=Manifest())
 
     async def install(
         self,

@@ -1,8 +1,12 @@
-"""`corral worker`: the program on one machine. It needs neither PostgreSQL's nor the API's libraries."""
+"""`corral worker`: the program on one machine. It needs neither PostgreSQL's nor the API's libraries.
+
+Told to stop, it takes no more jobs, keeps what it has fetched, ends its engines and says goodbye, in this order.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import sys
@@ -20,20 +24,31 @@ from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings
-from corral.ports.runtime import Clock
-from corral.runtime.services import Services
+from corral.domain.node import NodeType
+from corral.ports.runtime import Clock, Ids
+from corral.runtime.services import Service, Services
 from corral.worker.address import Advertised, advertise
 from corral.worker.agent import Agent, Profile, Surroundings
+from corral.worker.backend_reports import BackendReports
+from corral.worker.backends.installer import DiskInstaller
+from corral.worker.backends.options import InstallerOptions
+from corral.worker.commands import BackendCommands, CommandParts
 from corral.worker.hardware import RealMachine
 from corral.worker.health import HealthServer, listen
 from corral.worker.home import hold_home
 from corral.worker.http_control import HttpControl, frontend_urls
 from corral.worker.identity import BusKeys, IdentityFile
-from corral.worker.link import Grant, OpenBus, WorkerBus
+from corral.worker.jobs.journal import DiskJournal
+from corral.worker.jobs.runner import JobRunner, RunnerParts
+from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
+from corral.worker.processes.options import SupervisorOptions
+from corral.worker.processes.supervisor import Parts, Supervisor
 from corral.worker.readings import MachineReadings
+from corral.worker.work import Installer, Processes
 
 log = structlog.get_logger(__name__)
 
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 BUS_KEYS = BusKeys(
     new=new_user_key,
     public_of=lambda seed: key_from_seed(seed, KeyKind.USER).public,
@@ -63,6 +78,30 @@ class Worker:
     services: Services
     agent: Agent
     health: HealthServer
+    # An agent node has none.
+    runner: JobRunner | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What everything here is made with."""
+
+    settings: WorkerSettings
+    clock: Clock
+    ids: Ids
+    rng: random.Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What installs and what runs engines; `services` are started before the jobs and stopped after them."""
+
+    installer: Installer
+    processes: Processes
+    services: tuple[Service, ...] = ()
+
+
+MakeTools = Callable[[World], Tools]
 
 
 async def _work(settings: WorkerSettings) -> None:
@@ -75,8 +114,37 @@ async def _work(settings: WorkerSettings) -> None:
     log.info("worker stopped", node=settings.name)
 
 
-def compose_worker(settings: WorkerSettings) -> Worker:
+def real_tools(world: World) -> Tools:
+    """Engines on this machine's disk, as this machine's processes."""
+    settings, environment = world.settings, dict(os.environ)
+    installer = DiskInstaller(
+        settings.backends_dir,
+        world.clock,
+        world.ids,
+        world.rng,
+        InstallerOptions(
+            headroom_bytes=settings.disk_headroom_bytes,
+            require_integrity=settings.require_integrity,
+            system_root=settings.system_backends_dir,
+            environment=environment,
+        ),
+    )
+    options = SupervisorOptions(
+        root=settings.worker_home / "engines",
+        environment=environment,
+        host=settings.engine_host,
+        advertised_host=_engines_reached_at(settings),
+        port_base=settings.engine_port,
+        port_max=settings.engine_port_max,
+        threads=os.cpu_count() or 1,
+    )
+    supervisor = Supervisor(options, Parts(find=installer.runnable, clock=world.clock, ids=world.ids, rng=world.rng))
+    return Tools(installer=installer, processes=supervisor, services=(supervisor,))
+
+
+def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools) -> Worker:
     clock, ids = SystemClock(), SystemIds()
+    boot_id = ids.new_id()
     urls = frontend_urls(settings.join)
     file = IdentityFile(settings.worker_home, BUS_KEYS)
     identity = file.load_or_create(ids)
@@ -86,6 +154,10 @@ def compose_worker(settings: WorkerSettings) -> Worker:
     open_bus = bus_opener(settings, clock, rng, on_crash=services.end)
     listener = listen(settings.http_host, settings.http_port)
     port = listener.getsockname()[1]
+    world = World(settings=settings, clock=clock, ids=ids, rng=rng)
+    work = None
+    if settings.node_type is NodeType.BACKEND:
+        work = _work_of(world, make_tools(world), control, boot_id, on_crash=services.end)
     around = Surroundings(
         control=control,
         open_bus=open_bus,
@@ -97,11 +169,65 @@ def compose_worker(settings: WorkerSettings) -> Worker:
         new_bus_key=BUS_KEYS.new,
         clock=clock,
         rng=rng,
+        duties=work.duties if work else None,
     )
-    agent = Agent(_profile(settings, ids.new_id()), identity, around, on_end=services.end)
+    agent = Agent(_profile(settings, boot_id), identity, around, on_end=services.end)
     health = HealthServer(listener, agent.not_ready)
     services.add(_Closing(control), health, agent)
-    return Worker(services=services, agent=agent, health=health)
+    if work is None:
+        return Worker(services=services, agent=agent, health=health)
+    work.reports.place = lambda: agent.node_id if agent.is_approved else None
+    services.add(*work.services)
+    return Worker(services=services, agent=agent, health=health, runner=work.runner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    duties: Duties
+    runner: JobRunner
+    reports: BackendReports
+    services: tuple[Service, ...]
+
+
+def _work_of(
+    world: World, tools: Tools, control: HttpControl, boot_id: str, *, on_crash: Callable[[BaseException], None]
+) -> _Work:
+    runner = JobRunner(
+        RunnerParts(
+            installer=tools.installer,
+            processes=tools.processes,
+            journal=DiskJournal(world.settings.worker_home),
+            clock=world.clock,
+            rng=world.rng,
+            boot_id=boot_id,
+            max_parallel=world.settings.max_parallel_jobs,
+            on_crash=on_crash,
+        )
+    )
+    reports = BackendReports(control, tools.installer, boot_id=boot_id, clock=world.clock, rng=world.rng)
+    reports.loop.on_crash = on_crash
+    runner.changed = reports.wake
+    duties = BackendCommands(
+        CommandParts(
+            runner=runner,
+            reports=reports,
+            installer=tools.installer,
+            processes=tools.processes,
+            models_dir=world.settings.models_dir,
+            boot_id=boot_id,
+        )
+    )
+    return _Work(duties=duties, runner=runner, reports=reports, services=(*tools.services, runner, reports))
+
+
+def _engines_reached_at(settings: WorkerSettings) -> str:
+    """The host under which others find what listens on `engine_host`."""
+    if settings.engine_host not in EVERYWHERE:
+        return settings.engine_host
+    advertised = advertise(
+        wanted=settings.address, http_host=settings.engine_host, http_port=0, frontends=frontend_urls(settings.join)
+    )
+    return advertised.http_address.rpartition(":")[0].strip("[]")
 
 
 def _profile(settings: WorkerSettings, boot_id: str) -> Profile:

@@ -309,6 +309,7 @@ def test_worker_defaults_follow_its_home_and_kind(tmp_path):
     environ = {"CORRAL_JOIN": "http://f/", "CORRAL_WORKER_HOME": str(tmp_path), "CORRAL_NODE_TYPE": "Agent"}
     settings = load(WorkerSettings, environ=environ).settings
     assert settings.models_dir == tmp_path / "models"
+    assert settings.backends_dir == tmp_path / "backends"
     assert settings.join == "http://f"
     several = load(WorkerSettings, environ={"CORRAL_JOIN": "http://f:1/, https://g"}).settings
     assert several.join == "http://f:1,https://g"
@@ -333,11 +334,22 @@ def test_worker_defaults_follow_its_home_and_kind(tmp_path):
         ("CORRAL_MAX_REPLICAS_PER_MODEL", "0"),
         ("CORRAL_NODE_TYPE", "gpu"),
         ("CORRAL_NATS_URL", "http://bus"),
+        ("CORRAL_DISK_HEADROOM", "much"),
+        ("CORRAL_DISK_HEADROOM", "-1"),
+        ("CORRAL_DISK_HEADROOM", "9999999TB"),
+        ("CORRAL_MAX_PARALLEL_JOBS", "0"),
+        ("CORRAL_ENGINE_PORT", "70000"),
     ],
 )
 def test_a_wrong_worker_setting_names_its_variable(variable, value):
     error = refusal(WorkerSettings, base={"CORRAL_JOIN": "http://f"}, environ={variable: value})
     assert error.message.startswith(f"{variable} ")
+
+
+@pytest.mark.parametrize(("text", "size_bytes"), [("1GiB", 1024**3), ("1.5 gb", 1_500_000_000), ("0", 0), ("7b", 7)])
+def test_a_size_is_written_with_a_unit_or_as_bytes(text, size_bytes):
+    environ = {"CORRAL_JOIN": "http://f", "CORRAL_DISK_HEADROOM": text}
+    assert load(WorkerSettings, environ=environ).settings.disk_headroom_bytes == size_bytes
 
 
 @pytest.mark.parametrize("address", ["me", "me:1", "[::1]:80", "10.0.0.1:8000"])

@@ -30,6 +30,7 @@ from corral.app.settings.values import (
     NatsUrl,
     OperatorSeed,
     ReadableFile,
+    SizeBytes,
     VramBudget,
     duration_text,
     without_userinfo,
@@ -266,6 +267,27 @@ class WorkerSettings(_BusTls, _Logging):
         description="Directory for model files.",
         json_schema_extra=shown_default("models in the worker's directory"),
     )
+    backends_dir: Directory = Field(
+        default_factory=lambda data: Path(data["worker_home"]) / "backends",
+        description="Directory for installed engines.",
+        json_schema_extra=shown_default("backends in the worker's directory"),
+    )
+    system_backends_dir: Directory | None = Field(
+        default=None,
+        description="Directory with engines that came with the machine; they are used and never changed.",
+        json_schema_extra=shown_default("none"),
+    )
+    disk_headroom_bytes: SizeBytes = Field(
+        default=1024**3,
+        description="How much of the disk an installation leaves free: 1GiB, 500MB.",
+        json_schema_extra=shown_default("1GiB"),
+    )
+    require_integrity: bool = Field(
+        default=False, description="Refuse to install what nobody has promised a digest of."
+    )
+    max_parallel_jobs: int = Field(
+        default=4, ge=1, le=64, description="How many engines are installed or changed at a time."
+    )
     address: AdvertisedAddress | None = Field(
         default=None,
         description="host:port under which the frontends reach this machine.",
@@ -273,6 +295,19 @@ class WorkerSettings(_BusTls, _Logging):
     )
     http_host: str = Field(default="127.0.0.1", min_length=1, description="Address that the worker's own port is on.")
     http_port: int = Field(default=0, ge=0, le=65535, description="The worker's own port; 0 takes a free one.")
+    engine_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address that engines with a key of their own listen on; the others stay on the loopback.",
+    )
+    engine_port: int = Field(default=50_100, ge=1, le=65535, description="The lowest port that engines get.")
+    engine_port_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="The highest port that engines get.",
+        json_schema_extra=shown_default("65535"),
+    )
     labels: Labels = Field(default_factory=dict, description="Labels of the node: key=value,key2=value2.")
     max_replicas_per_model: int = Field(default=1, ge=1, description="How many copies of one model may run here.")
     vram_budget: VramBudget | None = Field(

@@ -51,7 +51,7 @@ class SettingDoc:
 
 
 def key_of(field: str) -> str:
-    return field.removesuffix("_s")
+    return field.removesuffix("_s").removesuffix("_bytes")
 
 
 def environment_of(field: str) -> str:
@@ -114,6 +114,8 @@ def _without_none(annotation: Any) -> Any:
 def _kind(name: str, inner: Any) -> str:
     if name.endswith("_s"):
         return "duration"
+    if name.endswith("_bytes"):
+        return "size"
     if isinstance(inner, type) and issubclass(inner, StrEnum):
         return " or ".join(inner)
     kinds: dict[Any, str] = {SecretStr: "secret", bool: "yes or no", int: "number", Path: "path"}

@@ -27,6 +27,11 @@ _GALLERIES_EXAMPLE = '[{"name": "mine", "url": "https://host/index.yaml", "mirro
 _GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 # Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
 LONGEST_DURATION_S = 10 * 365 * 86400.0
+_SIZE = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[a-zA-Z]{0,3})", re.ASCII)
+_UNIT_BYTES = {"": 1, "b": 1}
+_UNIT_BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
+_UNIT_BYTES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
+LARGEST_SIZE_BYTES = 2**60
 
 
 def parse_duration_s(value: object) -> float:
@@ -86,6 +91,20 @@ def check_vram_budget(value: str) -> str:
     except InvalidRequest as error:
         raise ValueError(f"is wrong: {error.message} {error.hint}") from error
     return value
+
+
+def parse_size_bytes(value: object) -> int:
+    """`1GiB`, `500MB`, or a plain number of bytes."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("is not a size: write 1GiB, 500MB or a number of bytes")  # noqa: TRY004 - pydantic collects ValueError only
+    match = _SIZE.fullmatch(str(value).strip())
+    unit = match["unit"].lower() if match else None
+    if match is None or unit not in _UNIT_BYTES:
+        raise ValueError(f"is not a size ({value!r}): write 1GiB, 500MB or a number of bytes")
+    size_bytes = int(float(match["number"]) * _UNIT_BYTES[unit])
+    if size_bytes > LARGEST_SIZE_BYTES:
+        raise ValueError(f"is larger than any disk ({value!r})")
+    return size_bytes
 
 
 def check_database_url(value: SecretStr) -> SecretStr:
@@ -217,6 +236,7 @@ def _lower(value: object) -> object:
 
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Galleries = Annotated[tuple[Gallery, ...], BeforeValidator(parse_galleries)]
+SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]
 NatsUrl = Annotated[str, AfterValidator(check_nats_url)]

@@ -10,7 +10,7 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -100,7 +100,8 @@ class Doing:
         await self.turns.until_startable(job.backend)
         job.running()
         job.phase(Phase.STARTING)
-        process = await self.processes.start_backend(wish, job)
+        # The name of what it was resolved to: an alias may mean something else by now.
+        process = await self.processes.start_backend(replace(wish, backend=job.backend), job)
         return {
             "key": process.key,
             "address": process.address,

@@ -262,9 +262,8 @@ class JobRunner:
 
     async def _discard(self, job: Job) -> None:
         async with self._turns.change(job.backend):
-            others = self._memory.unfinished(job.backend)
-            # Unless somebody goes on with it.
-            if not any(_fetch_the_same(job, other) for other in others):
+            # Unless somebody goes on with it: what is fetched is kept by the name of the backend.
+            if not any(other.build is not None for other in self._memory.unfinished(job.backend)):
                 await self._doing.discard(job)
 
     # --- what outlives the process ---

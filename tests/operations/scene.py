@@ -136,10 +136,10 @@ async def begun(database: Database, wish: Asked, actor: str = "ann") -> Operatio
 
 async def set_targets(database: Database, operation: Operation, state: str, *nodes: NodeId) -> None:
     """As if workers had said so; without nodes, all of them."""
+    end = "NULL" if state in ("queued", "working", "unconfirmed") else "corral_now()"
     await sql(
         database,
-        "UPDATE operation_targets SET state = :state, contacted_at = corral_now(),"
-        " finished_at = CASE WHEN :state IN ('queued', 'working', 'unconfirmed') THEN NULL ELSE corral_now() END"
+        f"UPDATE operation_targets SET state = :state, contacted_at = corral_now(), finished_at = {end}"
         " WHERE operation_id = CAST(:id AS uuid) AND (:everybody OR node = ANY(CAST(:nodes AS uuid[])))",
         id=operation.id,
         state=state,

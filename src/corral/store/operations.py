@@ -247,13 +247,17 @@ async def add_note(
 # The log of an operation is for people: after so many lines the rest would only be a flood.
 _ADD_NOTES = text("""
     WITH line AS (
-        SELECT * FROM jsonb_to_recordset(CAST(:lines AS jsonb)) WITH ORDINALITY
+        SELECT *, row_number() OVER (PARTITION BY operation_id ORDER BY place) AS number
+          FROM jsonb_to_recordset(CAST(:lines AS jsonb))
             AS line(operation_id uuid, level text, node_name text, words text, place bigint)
+    ), known AS (
+        SELECT o.id, (SELECT count(*) FROM operation_events e WHERE e.operation_id = o.id) AS count
+          FROM operations o WHERE o.id IN (SELECT operation_id FROM line)
     )
     INSERT INTO operation_events (operation_id, level, node_name, text)
     SELECT line.operation_id, line.level, line.node_name, line.words
-      FROM line JOIN operations o ON o.id = line.operation_id
-     WHERE (SELECT count(*) FROM operation_events e WHERE e.operation_id = line.operation_id) < :most
+      FROM line JOIN known ON known.id = line.operation_id
+     WHERE known.count + line.number <= :most
      ORDER BY line.place
 """)
 
@@ -263,8 +267,14 @@ async def add_notes(tx: Transaction, lines: Collection[tuple[OperationId, str, s
     if not lines:
         return
     sent = [
-        {"operation_id": operation_id, "level": level, "node_name": node_name, "words": words[:NOTE_LENGTH_MAX]}
-        for operation_id, level, node_name, words in lines
+        {
+            "operation_id": operation_id,
+            "level": level,
+            "node_name": node_name,
+            "words": words[:NOTE_LENGTH_MAX],
+            "place": place,
+        }
+        for place, (operation_id, level, node_name, words) in enumerate(lines)
     ]
     await tx.execute(_ADD_NOTES, {"lines": json.dumps(sent), "most": NOTES_MAX})
 

@@ -1,0 +1,372 @@
+"""Admission: one door, one operation per scope, whoever asks and on which frontend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from corral.domain.errors import Conflict, CorralError, NotFound
+from corral.domain.operation import OperationId, OperationKind, OperationState, Strategy
+from corral.operations import actions
+from corral.operations.admission import Admitted
+from corral.operations.request import Asked
+from corral.store import access as access_store
+from corral.store import operations as operation_store
+from corral.store.database import Database
+from tests.nodes.registry import events
+from tests.operations.scene import (
+    admission,
+    admit,
+    asked,
+    begin,
+    begun,
+    is_due,
+    listed,
+    owed,
+    put_installed,
+    put_nodes,
+    read,
+    set_state,
+    set_targets,
+    sql,
+    there,
+)
+
+
+@pytest.fixture
+async def second(database_url: str) -> object:
+    """The database as another frontend sees it."""
+    opened = Database(database_url)
+    yield opened
+    await opened.close()
+
+
+async def count(database: Database) -> int:
+    return int((await sql(database, "SELECT count(*) AS n FROM operations"))[0].n)
+
+
+@pytest.mark.behaviour("OPS-1")
+async def test_an_operation_is_there_on_every_frontend_before_its_id_is_told(
+    database: Database, second: Database
+) -> None:
+    await put_nodes(database, "a")
+    admitted = await admit(database, asked())
+    assert not admitted.is_duplicate
+    seen = await read(second, admitted.operation)
+    assert seen == admitted.operation
+    assert (seen.state, seen.created_by, seen.subject) == (OperationState.QUEUED, "ann", "engine")
+    assert await listed(second) == [seen.id]
+    assert await is_due(second, seen), "a dispatcher finds it"
+    (created,) = await events(database, "operation.created")
+    assert created.data == {
+        "id": seen.id,
+        "rev": seen.rev,
+        "state": "queued",
+        "kind": "backend_install",
+        "subject": "engine",
+    }
+
+
+@pytest.mark.behaviour("OPS-2")
+@pytest.mark.parametrize("unknown", ["018f0000-0000-7000-8000-000000000000", "nonsense", "", "\x00"])
+async def test_an_unknown_operation_is_404_for_everything(database: Database, unknown: str) -> None:
+    async with database.transaction() as tx:
+        assert await operation_store.find(tx, unknown) is None
+        with pytest.raises(NotFound):
+            await operation_store.get(tx, unknown)
+    for call in (
+        actions.cancel(database, unknown, "ann"),
+        actions.pause(database, unknown, "ann"),
+        actions.dismiss(database, unknown, "ann"),
+        actions.retry(database, admission(database), unknown, "ann"),
+    ):
+        with pytest.raises(NotFound) as caught:
+            await call
+        assert caught.value.slug == "operation_not_found"
+
+
+@pytest.mark.behaviour("OPS-3")
+async def test_the_same_request_is_one_operation_and_the_second_is_told_so(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    first = await admit(database, asked("engine"))
+    again = await admit(database, asked("corral@Engine"), "bob")
+    assert (again.operation.id, again.is_duplicate) == (first.operation.id, True)
+    assert again.operation.created_by == "ann"
+    named = await admit(database, asked(nodes=("a",)))
+    by_id = await admit(database, asked(nodes=(node,)))
+    assert named.operation.id != first.operation.id, "another scope"
+    assert (by_id.operation.id, by_id.is_duplicate) == (named.operation.id, True)
+    assert await count(database) == 2
+
+
+@pytest.mark.behaviour("OPS-3")
+async def test_twenty_equal_requests_on_two_frontends_become_one_operation(
+    database: Database, second: Database
+) -> None:
+    await put_nodes(database, "a")
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(admit((database, second)[number % 2], asked())) for number in range(20)]
+    admitted = [task.result() for task in asking]
+    assert len({item.operation.id for item in admitted}) == 1
+    assert Counter(item.is_duplicate for item in admitted) == {True: 19, False: 1}
+    assert await count(database) == 1
+    assert len(await events(database, "operation.created")) == 1
+
+
+@pytest.mark.behaviour("OPS-3")
+async def test_the_index_has_the_last_word_over_a_frontend_that_does_not_wait_its_turn(database: Database) -> None:
+    await put_nodes(database, "a")
+    operation = (await admit(database, asked())).operation
+    new = operation_store.NewOperation(
+        id=OperationId(operation.id[:-4] + "0000"),
+        kind=operation.kind,
+        subject="engine",
+        scope_key=operation.scope_key,
+        scope_node=None,
+        scope_node_name="",
+        request=operation.request,
+        created_by="eve",
+    )
+    async with database.transaction() as tx:
+        assert await operation_store.insert(tx, new) is None
+    assert await count(database) == 1
+
+
+@pytest.mark.behaviour("OPS-4")
+async def test_a_rival_is_refused_with_the_operation_in_its_way(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    first = await begun(database, asked())
+    for rival in (
+        asked(kind="delete"),
+        asked(version="1.0"),
+        asked(kind="upgrade"),
+        asked(strategy=Strategy(waves=(1,))),
+    ):
+        with pytest.raises(Conflict) as caught:
+            await admit(database, rival)
+        assert caught.value.slug == "operation_in_progress"
+        assert caught.value.details["operation_id"] == first.id
+        assert caught.value.hint
+    assert await count(database) == 1
+
+
+@pytest.mark.behaviour("OPS-4")
+async def test_rivals_that_race_on_two_frontends_are_never_both_admitted(database: Database, second: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+
+    async def ask(number: int) -> Admitted | CorralError:
+        try:
+            return await admit((database, second)[number % 2], asked(kind=("upgrade", "delete")[number // 2 % 2]))
+        except CorralError as error:
+            return error
+
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(ask(number)) for number in range(8)]
+    outcomes = [task.result() for task in asking]
+    admitted = {item.operation.id for item in outcomes if isinstance(item, Admitted)}
+    refused = [item for item in outcomes if isinstance(item, CorralError)]
+    assert len(admitted) == 1
+    assert {error.slug for error in refused} == {"operation_in_progress"}
+    assert len(refused) == 4
+    assert await count(database) == 1
+
+
+@pytest.mark.behaviour("OPS-4")
+async def test_operations_queue_behind_one_another_and_each_moves_up_when_the_one_before_has_ended(
+    database: Database,
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    first = await begun(database, asked(kind="upgrade"))
+    second = (await admit(database, asked(kind="delete"), queue_behind=True)).operation
+    third = (await admit(database, asked(), queue_behind=True)).operation
+    assert (second.after_id, third.after_id) == (first.id, second.id)
+    again = await admit(database, asked(), queue_behind=True)
+    assert (again.operation.id, again.is_duplicate) == (third.id, True)
+    assert not await is_due(database, second)
+    assert await listed(database) == [third.id, second.id, first.id]
+    await set_state(database, first, "completed")
+    assert (await read(database, second)).after_id is None
+    assert await is_due(database, second)
+    assert not await is_due(database, third)
+    with pytest.raises(Conflict):
+        await admit(database, asked(version="1.0"))
+    await actions.cancel(database, second.id, "ann")
+    assert (await read(database, third)).after_id is None
+    assert await is_due(database, third)
+
+
+@pytest.mark.behaviour("OPS-4")
+async def test_whoever_leaves_the_middle_of_a_queue_closes_the_gap(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    first = await begun(database, asked(kind="upgrade"))
+    second = (await admit(database, asked(kind="delete"), queue_behind=True)).operation
+    third = (await admit(database, asked(), queue_behind=True)).operation
+    await actions.cancel(database, second.id, "ann")
+    assert (await read(database, third)).after_id == first.id
+    assert not await is_due(database, third)
+    await set_state(database, first, "failed")
+    assert await is_due(database, third)
+    assert (await admit(database, asked())).operation.id == third.id
+
+
+@pytest.mark.behaviour("OPS-4")
+async def test_a_queue_of_one_scope_is_bounded(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    for number in range(20):
+        await admit(database, asked(kind=("install", "delete")[number % 2]), queue_behind=True)
+    with pytest.raises(Conflict) as caught:
+        await admit(database, asked(version="1.0"), queue_behind=True)
+    assert caught.value.slug == "too_many_waiting"
+
+
+@pytest.mark.behaviour("OPS-5")
+async def test_one_backend_on_two_nodes_is_two_operations_also_from_two_frontends(
+    database: Database, second: Database
+) -> None:
+    a, b = await put_nodes(database, "a", "b")
+    async with asyncio.TaskGroup() as group:
+        one = group.create_task(admit(database, asked(nodes=("a",))))
+        other = group.create_task(admit(second, asked(nodes=("b",))))
+    assert not one.result().is_duplicate
+    assert not other.result().is_duplicate
+    for admitted, node in ((one.result(), a), (other.result(), b)):
+        operation = await begin(database, admitted.operation)
+        assert (operation.scope_node, [target.node for target in operation.targets]) == (node, [node])
+    assert {(item.node_id, item.backend) for item in await owed(database)} == {(a, "cpu-engine"), (b, "cpu-engine")}
+
+
+@pytest.mark.behaviour("OPS-10")
+async def test_every_operation_says_who_asked_for_it_and_leaves_a_trace(database: Database) -> None:
+    await put_nodes(database, "a")
+    operation = (await admit(database, asked("solo"), "auto-upgrade")).operation
+    assert (await read(database, operation)).created_by == "auto-upgrade"
+    async with database.transaction() as tx:
+        (trace,) = await access_store.list_audit(tx, 10)
+        notes = await operation_store.notes(tx, operation.id)
+    assert (trace["actor"], trace["action"], trace["target"]) == ("auto-upgrade", "operation.create", operation.id)
+    assert ["auto-upgrade" in note.text for note in notes] == [True]
+
+
+@pytest.mark.behaviour("OPS-35")
+async def test_the_whole_request_is_kept(database: Database) -> None:
+    await put_nodes(database, "a")
+    wish = asked(
+        "mine",
+        nodes=("a",),
+        uri="https://example.org/mine.tar.gz",
+        alias="other",
+        sha256="ab" * 32,
+        deadline_s=60.0,
+        strategy=Strategy(waves=(1, 2), stops_on_failure=True, rolls_back=True),
+    )
+    operation = await read(database, (await admit(database, wish)).operation)
+    assert Asked.from_json(operation.request) == wish
+    assert operation.deadline_at is not None
+    assert (operation.deadline_at - operation.created_at).total_seconds() == 60.0
+
+
+@pytest.mark.behaviour("OPS-26")
+async def test_the_node_of_a_node_scoped_operation_is_told_apart_from_the_name_of_the_backend(
+    database: Database,
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    operation = (await admit(database, asked("corral@odd:name", nodes=("a",)))).operation
+    await begin(database, operation)
+    live = await read(database, operation)
+    await set_state(database, operation, "completed")
+    async with database.transaction() as tx:
+        (record,) = await operation_store.list_history(tx)
+    for seen in (live, record):
+        assert (seen.subject, seen.scope_node, seen.scope_node_name) == ("corral@odd:name", node, "a")
+    assert (await admit(database, asked("solo"))).operation.scope_node is None
+
+
+async def test_a_plan_writes_nothing(database: Database) -> None:
+    await put_nodes(database, "a", "b")
+    plan = await admission(database).plan(asked())
+    assert len(plan.targets) == 2
+    assert await count(database) == 0
+
+
+async def test_a_refused_request_leaves_nothing_behind(database: Database) -> None:
+    with pytest.raises(Conflict) as caught:
+        await admit(database, asked())
+    assert caught.value.slug == "no_eligible_nodes"
+    assert await count(database) == 0
+    assert await sql(database, "SELECT 1 FROM audit UNION SELECT 1 FROM outbox") == []
+
+
+@pytest.mark.behaviour("OPS-8")
+async def test_a_queued_operation_stays_queued_however_long_it_waits(database: Database) -> None:
+    await put_nodes(database, "a")
+    operation = (await admit(database, asked())).operation
+    await sql(database, "UPDATE operations SET created_at = corral_now() - interval '90 days'")
+    async with database.transaction() as tx:
+        assert await operation_store.prune(tx, age_s=1.0, most=0) == 0
+    after = await read(database, operation)
+    assert (after.state, after.fault) == (OperationState.QUEUED, None)
+    assert await is_due(database, operation)
+
+
+@pytest.mark.behaviour("NODE-120")
+async def test_asking_again_makes_what_waits_after_a_failure_due_now_and_there_is_still_one_row(
+    database: Database,
+) -> None:
+    await put_nodes(database, "a")
+    operation = await begun(database, asked())
+    await sql(
+        database,
+        "UPDATE assignments SET attempts = 4, next_retry_at = corral_now() + interval '10 min'",
+    )
+    await set_state(database, operation, "waiting_on_nodes", due_at="corral_now() + interval '10 min'")
+    assert not await is_due(database, operation)
+    again = await admit(database, asked())
+    (assignment,) = await owed(database)
+    assert again.is_duplicate
+    assert (assignment.attempts, assignment.next_retry_at) == (4, None)
+    assert await is_due(database, operation)
+
+
+@pytest.mark.behaviour("NODE-120")
+@pytest.mark.behaviour("OPS-51")
+async def test_asking_again_for_what_is_only_owed_replaces_the_older_operation(database: Database) -> None:
+    await put_nodes(database, "a", liveness="'lost'")
+    first = await begun(database, asked())
+    await sql(database, "UPDATE assignments SET attempts = 9, next_retry_at = corral_now() + interval '10 min'")
+    await set_state(database, first, "completed_with_pending")
+    second = await begun(database, asked())
+    (assignment,) = await owed(database)
+    assert (assignment.operation_id, assignment.attempts, assignment.next_retry_at) == (second.id, 0, None)
+    assert [str(target.state) for target in (await read(database, first)).targets] == ["superseded"]
+    assert await is_due(database, first), "its dispatcher closes it"
+
+
+@pytest.mark.behaviour("OPS-29")
+async def test_asking_again_for_what_is_paused_takes_the_same_operation_up_again(database: Database) -> None:
+    await put_nodes(database, "a")
+    operation = await begun(database, asked())
+    await set_targets(database, operation, "working")
+    await actions.pause(database, operation.id, "ann")
+    other = await admit(database, asked(version="1.0"))
+    assert not other.is_resumed, "another intent is another operation"
+    await actions.cancel(database, other.operation.id, "ann")
+    again = await admit(database, asked(), "bob")
+    assert (again.operation.id, again.is_duplicate, again.is_resumed) == (operation.id, True, True)
+    assert again.operation.state is OperationState.QUEUED
+    assert len(await owed(database)) == 1
+
+
+async def test_kinds_are_what_the_table_takes(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    for kind in OperationKind:
+        operation = (await admit(database, asked(kind=kind.value.partition("_")[2]))).operation
+        assert operation.kind is kind
+        await actions.cancel(database, operation.id, "ann")

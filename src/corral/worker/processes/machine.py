@@ -6,7 +6,7 @@ A process is known by its pid, its birth and the marker in its environment: a pi
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -72,10 +72,8 @@ class Machine(Protocol):
         ...
 
 
-class Ready(Protocol):
-    """How readiness is seen."""
-
-    async def __call__(self, url: str, api_key: str) -> bool: ...
+# Whether the engine at this address is ready; the second is the key that it checks, or empty. Never raises.
+Ready = Callable[[str, str], Awaitable[bool]]
 
 
 def describe_exit(code: int | None) -> str:

@@ -1,0 +1,154 @@
+"""A thousand crashes, and processes that cannot be ended: in virtual time, without a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.worker.processes.errors import EngineFailed, StopFailed
+from tests.simulation.run import simulate
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.worker.processes.pretend import PretendMachine, pretend_supervisor
+from tests.worker.processes.scene import NoReport, wish
+
+
+@pytest.mark.behaviour("OPS-78")
+def test_a_thousand_crashes_grow_nothing(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def scenario(loop: VirtualLoop) -> None:
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        await supervisor.start()
+        # It would look for output three hundred thousand times.
+        await supervisor.copying.stop()
+        first = await supervisor.start_backend(wish(), NoReport())
+        for crashes in range(1, 1_001):
+            machine.last.end(-11)
+            while not any(one.state == "ready" for one in supervisor.running()):
+                await clock.sleep(61)
+            (told,) = supervisor.running()
+            assert told.restarts == crashes
+            assert told.address == first.address
+        assert set(machine.ports) == {machine.ports[0]}
+        assert supervisor._around.ports.remembered() == 1
+        assert len(supervisor._around.threads.held) == 1
+        assert len(supervisor._tasks) == 2
+        assert len(list((tmp_path / "processes" / "running").iterdir())) == 1
+        await supervisor.stop()
+        assert supervisor.running() == ()
+        assert list((tmp_path / "processes" / "running").iterdir()) == []
+
+    simulate(0, scenario)
+    assert len(machine.spawned) == 1_001
+
+
+@pytest.mark.behaviour("OPS-78")
+def test_a_start_that_is_tried_for_ever_uses_a_handful_of_ports(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def scenario(loop: VirtualLoop) -> None:
+        supervisor, _ = pretend_supervisor(loop, tmp_path, machine)
+        object.__setattr__(supervisor._around, "ready", _never)
+        await supervisor.start()
+        await supervisor.copying.stop()
+        for _ in range(200):
+            with pytest.raises(EngineFailed, match="was not ready after 5 s"):
+                await supervisor.start_backend(wish(), NoReport())
+            assert supervisor._around.ports.running() == 0
+        assert len(set(machine.ports)) <= 5
+        await supervisor.stop()
+
+    simulate(0, scenario)
+
+
+async def _never(_url: str, _key: str) -> bool:
+    return False
+
+
+@pytest.mark.behaviour("PROC-3")
+def test_pauses_grow_to_a_minute_and_the_state_is_told(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def scenario(loop: VirtualLoop) -> list[int]:
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        await supervisor.start()
+        await supervisor.start_backend(wish(), NoReport())
+        pauses = []
+        for _ in range(8):
+            machine.last.end(1)
+            began_s, alive = clock.monotonic(), len(machine.spawned)
+            while len(machine.spawned) == alive:
+                await clock.sleep(0.05)
+                told = supervisor.running()
+                assert not told or told[0].state in ("backing_off", "ready")
+            pauses.append(round(clock.monotonic() - began_s))
+            while supervisor.running()[0].state != "ready":
+                await clock.sleep(0.05)
+        await supervisor.stop()
+        return pauses
+
+    assert simulate(0, scenario) == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+@pytest.mark.behaviour("PROC-3")
+def test_an_engine_whose_backend_is_gone_is_not_started_again(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def scenario(loop: VirtualLoop) -> None:
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        await supervisor.start()
+        await supervisor.start_backend(wish(), NoReport())
+        (tmp_path / "backend").rmdir()
+        machine.last.end(1)
+        await clock.sleep(120)
+        assert supervisor.running() == ()
+        assert len(machine.spawned) == 1
+        assert supervisor._around.ports.running() == 0
+        await supervisor.stop()
+
+    simulate(0, scenario)
+
+
+@pytest.mark.behaviour("OPS-75")
+@pytest.mark.behaviour("OPS-81")
+def test_a_process_that_survives_is_told_keeps_its_port_and_can_be_stopped_later(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def scenario(loop: VirtualLoop) -> None:
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        await supervisor.start()
+        process = await supervisor.start_backend(wish(), NoReport())
+        machine.is_immortal = True
+        began_s = clock.monotonic()
+        assert await supervisor.stop_backend("cpu-fake") == ((), (process.key,))
+        assert clock.monotonic() - began_s <= 12.5
+        with pytest.raises(StopFailed, match="llama#0 could not be ended"):
+            await supervisor.stop_exactly(process.key, force=True)
+        assert supervisor.running() == (process,)
+        assert supervisor._around.ports.running() == 1
+        machine.is_immortal = False
+        assert await supervisor.stop_backend("cpu-fake", force=True) == ((process.key,), ())
+        assert supervisor._around.ports.running() == 0
+        assert len(machine.spawned) == 1
+        await supervisor.stop()
+
+    simulate(0, scenario)
+
+
+@pytest.mark.behaviour("PROC-6")
+def test_a_worker_stops_within_its_limit_also_with_a_survivor_whose_record_stays(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def scenario(loop: VirtualLoop) -> None:
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        await supervisor.start()
+        for model in ("a", "b", "c"):
+            await supervisor.start_backend(wish(model), NoReport())
+        machine.is_immortal = True
+        began_s = clock.monotonic()
+        await supervisor.stop()
+        assert clock.monotonic() - began_s < 15
+        assert len(list((tmp_path / "processes" / "running").iterdir())) == 3
+
+    simulate(0, scenario)

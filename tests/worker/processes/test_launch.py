@@ -1,0 +1,172 @@
+"""How a manifest and a wish become a command; who gets how many threads; how long to wait after a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.bus.messages import StartBackend
+from corral.domain.backend import Manifest
+from corral.domain.errors import InvalidRequest
+from corral.worker.processes.errors import BadManifest
+from corral.worker.processes.launch import Place, clean_environment, hash_wish, listens_on, make_launch
+from corral.worker.processes.restarts import Patience, Restarts
+from corral.worker.processes.threads import ThreadBudget
+from corral.worker.work import Runnable
+
+PLACE = Place(host="127.0.0.1", port=4711, threads=2, api_key="k3y")
+
+
+def runnable(**changes: Any) -> Runnable:
+    values: dict[str, Any] = {"command": ("{python}", "{launcher}", "--port", "{port}", "{options}")} | changes
+    return Runnable(
+        name="cpu-x", version="1", directory=Path("/b"), manifest=Manifest(**values), python="/b/bin/python"
+    )
+
+
+def wish(**changes: Any) -> StartBackend:
+    return StartBackend(**({"job_id": "j", "backend": "x", "model": "m", "model_path": "/models/m.gguf"} | changes))
+
+
+@pytest.mark.behaviour("PROC-4")
+def test_placeholders_become_values_and_options_arguments_in_the_manifests_order():
+    made = make_launch(
+        runnable(
+            command=(
+                "{python}",
+                "{launcher}",
+                "--at={host}:{port}",
+                "-m",
+                "{model}",
+                "{name}",
+                "{threads}",
+                "{options}",
+            ),
+            environment={"KEY": "{api_key}", "WHERE": "{dir}/lib"},
+            options={"context_size": ("--ctx", "{value}"), "flash": ("--flash",), "unused": ("--u",)},
+        ),
+        wish(options={"flash": "yes", "context_size": "4096"}),
+        PLACE,
+        {},
+    )
+    assert made.command == (
+        *("/b/bin/python", "/b/launcher.py", "--at=127.0.0.1:4711", "-m", "/models/m.gguf", "m", "2"),
+        *("--ctx", "4096", "--flash"),
+    )
+    assert made.environment["KEY"] == "k3y"
+    assert made.environment["WHERE"] == "/b/lib"
+    assert "k3y" not in repr(made)
+    assert "k3y" not in repr(PLACE)
+
+
+@pytest.mark.behaviour("PROC-4")
+def test_a_value_is_never_read_as_a_placeholder():
+    made = make_launch(
+        runnable(command=("e", "{name}", "{options}"), options={"o": ("--o={value}",)}),
+        wish(model="{api_key}", options={"o": "{api_key} $(id)"}),
+        PLACE,
+        {},
+    )
+    assert made.command == ("e", "{api_key}", "--o={api_key} $(id)")
+
+
+def test_an_option_that_the_engine_does_not_have_is_refused_with_those_that_it_has():
+    with pytest.raises(InvalidRequest, match="cpu-x has no option contxt") as caught:
+        make_launch(runnable(options={"context": ("-c", "{value}")}), wish(options={"contxt": "1"}), PLACE, {})
+    assert caught.value.slug == "unknown_option"
+    assert caught.value.hint == "It knows: context."
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"command": ()},
+        {"command": ("e", "{prot}")},
+        {"command": ("e", "--all={options}")},
+        {"command": ("e",), "options": {"o": ("-o",)}},
+        {"environment": {"A": "{value}"}},
+        {"options": {"o": ("{nothing}",)}},
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_the_manifests_fault(changes: dict[str, Any]):
+    with pytest.raises(BadManifest, match="The manifest of cpu-x") as caught:
+        make_launch(runnable(**({"options": {"o": ("-o",)}} | changes)), wish(options={"o": "1"}), PLACE, {})
+    assert caught.value.slug == "bad_manifest"
+
+
+def test_braces_that_are_no_placeholder_stay():
+    made = make_launch(runnable(command=("e", '{"a": {}}', "{}")), wish(), PLACE, {})
+    assert made.command == ("e", '{"a": {}}', "{}")
+
+
+def test_a_nul_in_a_value_is_refused():
+    with pytest.raises(InvalidRequest, match="NUL"):
+        make_launch(runnable(options={"o": ("{value}",)}), wish(options={"o": "a\0b"}), PLACE, {})
+
+
+@pytest.mark.behaviour("PROC-4")
+def test_an_engine_gets_what_finds_programs_and_cards_and_no_secret():
+    around = {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "LC_ALL": "C",
+        "CUDA_VISIBLE_DEVICES": "1",
+        "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
+        "CORRAL_NATS_URL": "nats://",
+        "HF_TOKEN": "t",
+        "NVIDIA_API_KEY": "n",
+        "PYTHONPATH": "/elsewhere",
+    }
+    kept = {"PATH", "HOME", "LC_ALL", "CUDA_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION"}
+    assert set(clean_environment(around)) == kept | {"PYTHONUNBUFFERED"}
+
+
+@pytest.mark.behaviour("PROC-4")
+def test_an_engine_that_checks_no_key_listens_on_the_loopback_only():
+    assert listens_on(Manifest(api_key="none"), "192.0.2.7") == "127.0.0.1"
+    assert listens_on(Manifest(api_key="flag"), "192.0.2.7") == "192.0.2.7"
+
+
+def test_the_job_that_asks_does_not_change_what_is_asked():
+    assert hash_wish(runnable(), wish(job_id="1")) == hash_wish(runnable(), wish(job_id="2"))
+    assert hash_wish(runnable(), wish(threads=1)) != hash_wish(runnable(), wish(threads=2))
+
+
+@pytest.mark.behaviour("PROC-5")
+def test_threads_are_handed_out_once():
+    budget = ThreadBudget(total=8)
+    assert budget.take("a") == 4
+    assert budget.take("b", 3) == 3
+    assert budget.take("c", 3) == 1
+    assert budget.take("d") == 1
+    budget.release("a")
+    assert budget.take("e", 16) == 3
+    assert budget.take("e", 2) == 2
+
+
+@pytest.mark.behaviour("PROC-5")
+@given(st.integers(0, 16), st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(-1, 20)), max_size=30))
+def test_threads_never_add_up_to_more_than_there_are_unless_everybody_has_one(
+    total: int, wishes: list[tuple[str, int | None]]
+):
+    budget = ThreadBudget(total=total)
+    for owner, count in wishes:
+        assert budget.take(owner, count) >= 1
+        over = sum(budget.held.values()) - budget.total
+        assert over <= 0 or list(budget.held.values()).count(1) >= over
+
+
+@pytest.mark.behaviour("PROC-3")
+def test_pauses_double_up_to_a_minute_and_start_over_after_five_minutes_of_health():
+    patience, restarts, pauses = Patience(), Restarts(), []
+    for _ in range(9):
+        restarts = restarts.after_crash(10.0, patience)
+        pauses.append(restarts.pause_s(patience))
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    healthy = restarts.after_crash(300.0, patience)
+    assert (healthy.pause_s(patience), healthy.total) == (1, 10)
+    assert Restarts(total=10**6, in_a_row=10**6).pause_s(patience) == 60

@@ -1,0 +1,353 @@
+"""Engines as real processes: one a key, ready or told why not, and gone when they are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from corral.domain.backend import Probe
+from corral.domain.errors import InvalidRequest, NotFound
+from corral.worker.processes.errors import AddressMismatch, EngineFailed, ProcessStopping
+from corral.worker.processes.ports import PortPool
+from corral.worker.work import Processes
+from tests.support.waiting import eventually
+from tests.worker.processes.scene import NoReport, Scene, ask, crash, wish
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.behaviour("PROC-1")
+async def test_an_engine_is_ready_when_the_start_returns_and_is_asked_for_by_its_key(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    processes: Processes = supervisor
+    report = NoReport()
+    process = await processes.start_backend(wish("org/llama#3", replica=2), report)
+    assert process.key == "org/llama#3#2"
+    assert (process.model, process.replica, process.backend) == ("org/llama#3", 2, "cpu-fake")
+    assert report.last == "starting"
+    assert await ask(process)
+    assert processes.running() == (process,)
+
+
+@pytest.mark.behaviour("PROC-1")
+async def test_starting_it_again_and_at_the_same_time_gives_the_one_process(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    async with asyncio.TaskGroup() as group:
+        starts = [group.create_task(supervisor.start_backend(wish(), NoReport())) for _ in range(5)]
+    again = await supervisor.start_backend(wish(), NoReport())
+    assert {start.result().pid for start in starts} == {again.pid}
+
+
+@pytest.mark.behaviour("PROC-1")
+async def test_other_settings_of_the_model_mean_a_new_process_on_the_key(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    first = await supervisor.start_backend(wish(context="1024"), NoReport())
+    second = await supervisor.start_backend(wish(context="2048"), NoReport())
+    assert not is_alive(first.pid)
+    assert "--context=2048" in (await ask(second))["arguments"]
+    assert supervisor.running() == (second,)
+
+
+async def test_a_backend_that_is_not_installed_is_named(scene: Scene):
+    supervisor = await scene.start()
+    with pytest.raises(NotFound, match="cpu-fake is not installed") as caught:
+        await supervisor.start_backend(wish(), NoReport())
+    assert caught.value.slug == "not_installed"
+
+
+@pytest.mark.behaviour("OPS-71")
+async def test_a_process_that_died_is_not_given_as_running_and_its_port_comes_back(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    first = await supervisor.start_backend(wish(), NoReport())
+    psutil.Process(first.pid).kill()
+    assert first not in supervisor.running()
+    second = await supervisor.start_backend(wish(), NoReport())
+    assert second.pid != first.pid
+    assert await ask(second)
+    assert supervisor._around.ports.running() == 1
+
+
+@pytest.mark.behaviour("OPS-72")
+@pytest.mark.parametrize("is_reinstalled", [True, False])
+async def test_a_process_of_a_folder_that_was_replaced_or_removed_is_not_used_again(scene: Scene, is_reinstalled: bool):
+    scene.install()
+    supervisor = await scene.start()
+    first = await supervisor.start_backend(wish(), NoReport())
+    if is_reinstalled:
+        scene.install()
+        second = await supervisor.start_backend(wish(), NoReport())
+        assert second.pid != first.pid
+    else:
+        scene.remove()
+        with pytest.raises(NotFound):
+            await supervisor.start_backend(wish(), NoReport())
+    assert not is_alive(first.pid)
+
+
+@pytest.mark.behaviour("OPS-73")
+async def test_an_early_death_tells_the_exit_code_and_the_last_lines_and_gives_the_port_back_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+):
+    scene.install()
+    supervisor = await scene.start()
+    released: list[int] = []
+    release = PortPool.release
+
+    def counted(pool: PortPool, owner: str, port: int, now_s: float) -> None:
+        released.append(port)
+        release(pool, owner, port, now_s)
+
+    monkeypatch.setattr(PortPool, "release", counted)
+    with pytest.raises(EngineFailed) as caught:
+        await supervisor.start_backend(wish(say="30", fail="3"), NoReport())
+    text = caught.value.message
+    assert "llama#0 ended with exit code 3 before it was ready." in text
+    assert "trouble 29" in text
+    assert "trouble 10" in text
+    assert "trouble 9\n" not in text
+    assert supervisor.running() == ()
+    assert len(released) == 1
+    assert supervisor._around.ports.running() == 0
+
+
+@pytest.mark.behaviour("OPS-73")
+async def test_an_engine_that_is_not_ready_in_time_is_ended_and_tells_what_it_said(scene: Scene):
+    scene.install(ready=Probe(timeout_s=0.5))
+    supervisor = await scene.start()
+    with pytest.raises(EngineFailed, match=r"was not ready after 0.5 s.\n    trouble 0"):
+        await supervisor.start_backend(wish(say="1", never_ready="yes"), NoReport())
+    assert await scene.leftovers() == frozenset()
+    assert supervisor._around.ports.running() == 0
+
+
+@pytest.mark.behaviour("OPS-73")
+async def test_a_command_that_does_not_exist_is_named(scene: Scene):
+    scene.install(command=("/nowhere/engine",))
+    supervisor = await scene.start()
+    with pytest.raises(EngineFailed, match="No such file or directory: /nowhere/engine"):
+        await supervisor.start_backend(wish(), NoReport())
+    assert supervisor._around.ports.running() == 0
+
+
+@pytest.mark.behaviour("OPS-74")
+async def test_a_stop_during_the_start_never_gives_a_success(scene: Scene, tmp_path: Path):
+    scene.install()
+    supervisor = await scene.start()
+    gate = tmp_path / "ready"
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(_outcome(supervisor.start_backend(wish(ready_when=str(gate)), NoReport())))
+
+        async def spawned() -> bool:
+            return bool(supervisor.running())
+
+        await eventually(spawned)
+        pid = supervisor.running()[0].pid
+        stopping = group.create_task(supervisor.stop_exactly("llama#0"))
+        gate.touch()
+    assert isinstance(starting.result(), ProcessStopping)
+    assert stopping.result()[0] is True
+    assert not is_alive(pid)
+    assert supervisor.running() == ()
+
+
+@pytest.mark.behaviour("OPS-74")
+async def test_a_start_that_is_cancelled_leaves_no_process(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    starting = asyncio.ensure_future(supervisor.start_backend(wish(never_ready="yes"), NoReport()))
+
+    async def spawned() -> bool:
+        return bool(supervisor.running())
+
+    await eventually(spawned)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    async def nothing_left() -> bool:
+        return not await scene.leftovers() and not supervisor.running()
+
+    await eventually(nothing_left)
+
+
+@pytest.mark.behaviour("OPS-75")
+async def test_a_stop_ends_an_engine_that_does_not_listen_to_it(scene: Scene):
+    scene.install()
+    supervisor = await scene.start(grace_s=0.3)
+    process = await supervisor.start_backend(wish(ignore_term="yes"), NoReport())
+    assert await supervisor.stop_exactly("llama#0") == (True, process.address)
+    assert not is_alive(process.pid)
+    assert supervisor._around.ports.running() == 0
+
+
+@pytest.mark.behaviour("PROC-2")
+@pytest.mark.parametrize("kind", ["fork", "fork_away"])
+@pytest.mark.parametrize("is_crash", [True, False])
+async def test_what_an_engine_has_forked_ends_with_it(scene: Scene, kind: str, is_crash: bool):
+    scene.install()
+    supervisor = await scene.start()
+    process = await supervisor.start_backend(wish(fork="yes") if kind == "fork" else wish(fork_away="yes"), NoReport())
+    (child,) = (await ask(process))["children"]
+    assert is_alive(child)
+    if is_crash:
+        await crash(process)
+
+        async def is_gone() -> bool:
+            return not is_alive(child)
+
+        await eventually(is_gone)
+    else:
+        await supervisor.stop_exactly("llama#0")
+        assert not is_alive(child)
+
+
+@pytest.mark.behaviour("OPS-76")
+async def test_an_exact_stop_leaves_another_address_alone_and_knows_no_missing_keys(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    process = await supervisor.start_backend(wish(), NoReport())
+    with pytest.raises(AddressMismatch, match=process.address):
+        await supervisor.stop_exactly("llama#0", expected_address="10.0.0.9:1")
+    assert is_alive(process.pid)
+    assert await supervisor.stop_exactly("llama#1") == (False, "")
+    assert await supervisor.stop_exactly("llama#0", expected_address=process.address) == (True, process.address)
+    assert not is_alive(process.pid)
+    assert await supervisor.stop_exactly("llama#0") == (False, "")
+    with pytest.raises(InvalidRequest):
+        await supervisor.stop_exactly("llama")
+
+
+@pytest.mark.behaviour("OPS-76")
+async def test_a_second_exact_stop_is_told_that_the_first_is_under_way(scene: Scene):
+    scene.install()
+    supervisor = await scene.start(grace_s=0.5)
+    await supervisor.start_backend(wish(ignore_term="yes"), NoReport())
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(_outcome(supervisor.stop_exactly("llama#0")))
+        second = group.create_task(_outcome(supervisor.stop_exactly("llama#0")))
+    assert {type(first.result()), type(second.result())} == {tuple, ProcessStopping}
+
+
+@pytest.mark.behaviour("OPS-81")
+async def test_ending_a_backend_ends_its_processes_and_none_of_a_sibling(scene: Scene):
+    scene.install("cpu-fake")
+    scene.install("cuda-fake")
+    supervisor = await scene.start()
+    await supervisor.start_backend(wish("a"), NoReport())
+    await supervisor.start_backend(wish("a", replica=1), NoReport())
+    other = await supervisor.start_backend(wish("b", backend="cuda-fake"), NoReport())
+    assert await supervisor.stop_backend("fake") == ((), ())
+    assert await supervisor.stop_backend("cpu-fake") == (("a#0", "a#1"), ())
+    assert supervisor.running() == (other,)
+    assert await supervisor.stop_backend(None) == (("b#0",), ())
+
+
+@pytest.mark.behaviour("OPS-83")
+async def test_dead_and_stopping_processes_are_not_told(scene: Scene):
+    scene.install()
+    supervisor = await scene.start(grace_s=0.5)
+    await supervisor.start_backend(wish("slow", ignore_term="yes"), NoReport())
+    dead = await supervisor.start_backend(wish("dead"), NoReport())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervisor.stop_exactly("slow#0"))
+        await asyncio.sleep(0)
+        psutil.Process(dead.pid).kill()
+        assert [one.key for one in supervisor.running() if one.pid] == []
+
+
+@pytest.mark.behaviour("PROC-3")
+async def test_an_engine_that_crashes_is_started_again_on_its_port(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    process = await supervisor.start_backend(wish(), NoReport())
+    await crash(process)
+
+    async def backs_off() -> bool:
+        return [one.state for one in supervisor.running()] == ["backing_off"]
+
+    await eventually(backs_off)
+
+    async def is_back() -> bool:
+        return [one.state for one in supervisor.running()] == ["ready"]
+
+    await eventually(is_back)
+    (again,) = supervisor.running()
+    assert again.restarts == 1
+    assert again.address == process.address
+    assert again.pid != process.pid
+
+
+@pytest.mark.behaviour("PROC-3")
+async def test_a_stop_during_the_pause_after_a_crash_ends_it(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    process = await supervisor.start_backend(wish(), NoReport())
+    await crash(process)
+
+    async def backs_off() -> bool:
+        return [one.state for one in supervisor.running()] == ["backing_off"]
+
+    await eventually(backs_off)
+    assert await supervisor.stop_backend("cpu-fake") == (("llama#0",), ())
+    assert supervisor.running() == ()
+    assert supervisor._around.ports.running() == 0
+
+
+@pytest.mark.behaviour("PROC-4")
+async def test_an_engine_sees_nothing_of_the_workers_secrets(scene: Scene):
+    scene.install(environment={"MODEL_NAME": "{name}"})
+    around = {"PATH": "/usr/bin:/bin", "CORRAL_TOKEN": "s3cret", "CUDA_VISIBLE_DEVICES": "0", "AWS_SECRET": "x"}
+    supervisor = await scene.start(environment=around)
+    process = await supervisor.start_backend(wish(), NoReport())
+    seen = (await ask(process))["environment"]
+    assert seen["CUDA_VISIBLE_DEVICES"] == "0"
+    assert seen["MODEL_NAME"] == "llama"
+    assert not {"CORRAL_TOKEN", "AWS_SECRET"} & set(seen)
+    assert "s3cret" not in str(seen)
+
+
+@pytest.mark.behaviour("PROC-5")
+async def test_engines_are_told_how_many_threads_they_may_use(scene: Scene):
+    scene.install(environment={"THREADS": "{threads}"})
+    supervisor = await scene.start(threads=4)
+    first = await supervisor.start_backend(wish("a", threads=3), NoReport())
+    second = await supervisor.start_backend(wish("b", threads=3), NoReport())
+    assert (await ask(first))["environment"]["THREADS"] == "3"
+    assert (await ask(second))["environment"]["THREADS"] == "1"
+    await supervisor.stop_exactly("a#0")
+    third = await supervisor.start_backend(wish("c", threads=3), NoReport())
+    assert (await ask(third))["environment"]["THREADS"] == "3"
+
+
+@pytest.mark.behaviour("PROC-6")
+async def test_a_worker_that_stops_ends_all_engines_also_those_that_do_not_want_to(scene: Scene):
+    scene.install()
+    supervisor = await scene.start(grace_s=0.5)
+    pids = [
+        (await supervisor.start_backend(wish("a"), NoReport())).pid,
+        (await supervisor.start_backend(wish("b", ignore_term="yes", fork="yes"), NoReport())).pid,
+    ]
+    await supervisor.stop()
+    assert [is_alive(pid) for pid in pids] == [False, False]
+    assert await scene.leftovers() == frozenset()
+
+
+async def _outcome(work: Coroutine[Any, Any, object]) -> object:
+    try:
+        return await work
+    except (EngineFailed, ProcessStopping) as error:
+        return error

@@ -13,7 +13,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Select, func, literal_column, or_, select, text, tuple_, update
+from sqlalchemy import Select, func, literal, literal_column, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
@@ -30,7 +30,7 @@ from corral.domain.operation import (
 from corral.store import outbox
 from corral.store.database import Transaction, as_uuid
 from corral.store.operation_rows import to_operation, to_target
-from corral.store.schema import NOW, operation_events, operations
+from corral.store.schema import ID, NOW, TIME, operation_events, operations
 
 LISTED_MAX = 1000
 HISTORY_MAX = 200
@@ -197,7 +197,8 @@ async def list_history(tx: Transaction, limit: int = 50, before: tuple[datetime,
     """The record: last ended first. `before` is the end and the id of the last one that was shown."""
     statement = select(operations).where(_RECORDED, operations.c.finished_at.is_not(None))
     if before is not None:
-        statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < tuple_(*before))
+        place = tuple_(literal(before[0], TIME), literal(as_uuid(before[1]), ID))
+        statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < place)
     ordered = statement.order_by(operations.c.finished_at.desc(), operations.c.id.desc())
     return [to_operation(row) for row in await tx.execute(ordered.limit(max(1, min(limit, HISTORY_MAX))))]
 

@@ -1,0 +1,321 @@
+"""Assignments: one per node and backend, written with their targets, and gone with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import text
+
+from corral.domain.backend import Desired
+from corral.domain.node import NodeId
+from corral.domain.operation import Operation, OperationState
+from corral.nodes import lifecycle
+from corral.nodes.commands import note_bus
+from corral.nodes.heartbeats import HeartbeatBuffer
+from corral.operations import planning
+from corral.store import assignments as assignment_store
+from corral.store import nodes as node_store
+from corral.store import operations as operation_store
+from corral.store.database import Database, count_statements
+from tests.nodes.registry import events, find_lost, somebody_waits_for_a_lock
+from tests.operations.scene import (
+    BOOT,
+    admission,
+    admit,
+    asked,
+    begin,
+    begun,
+    catalog,
+    ids,
+    is_due,
+    owed,
+    put_installed,
+    put_nodes,
+    read,
+    set_state,
+    set_targets,
+    sql,
+    states,
+    there,
+)
+from tests.support.frontends import RunningFrontend
+from tests.support.nodes import joined, silence
+
+
+@pytest.fixture
+async def second(database_url: str) -> AsyncIterator[Database]:
+    opened = Database(database_url)
+    yield opened
+    await opened.close()
+
+
+async def forget_schedule(database: Database) -> None:
+    await sql(database, "UPDATE operations SET due_at = NULL")
+
+
+def codes(operation: Operation) -> dict[str, str]:
+    return {target.node_name: target.fault.code if target.fault else "" for target in operation.targets}
+
+
+@pytest.mark.behaviour("OPS-45")
+@pytest.mark.behaviour("NODE-124")
+async def test_pending_agent_and_drained_nodes_get_no_assignment(database: Database) -> None:
+    await put_nodes(database, "a")
+    await put_nodes(database, "new", approved_at="NULL")
+    await put_nodes(database, "agent", node_type="'agent'")
+    await put_nodes(database, "drained", drained_at="corral_now()")
+    operation = await begun(database, asked())
+    assert states(operation) == {"a": "queued"}
+    assert len(await owed(database)) == 1
+
+
+@pytest.mark.behaviour("OPS-46")
+@pytest.mark.behaviour("NODE-119")
+async def test_an_absent_node_owes_an_installation_or_a_removal_and_asking_for_it_succeeds(database: Database) -> None:
+    (node,) = await put_nodes(database, "away", liveness="'lost'")
+    installation = await begun(database, asked("solo"))
+    assert states(installation) == {"away": "queued"}
+    await put_installed(database, node, there())
+    removal = await begun(database, asked(kind="delete"))
+    assert removal.state is OperationState.RUNNING
+    assert {(item.backend, item.desired, item.attempts) for item in await owed(database)} == {
+        ("solo", Desired.PRESENT, 0),
+        ("cpu-engine", Desired.ABSENT, 0),
+    }
+
+
+@pytest.mark.behaviour("OPS-51")
+async def test_a_newer_wish_replaces_the_older_and_tells_its_operation(database: Database) -> None:
+    a, b, c = await put_nodes(database, "a", "b", "c")
+    first = await begun(database, asked())
+    await set_targets(database, first, "working", b)
+    await set_targets(database, first, "success", c)
+    await sql(database, "DELETE FROM assignments WHERE node_id = CAST(:node AS uuid)", node=c)
+    older = {item.node_id: item.generation for item in await owed(database)}
+    await put_installed(database, a, there())
+    await put_installed(database, b, there())
+    await forget_schedule(database)
+    second = await begun(database, asked("cpu-engine", "delete", nodes=("a", "b")))
+    after = await read(database, first)
+    assert states(after) == {"a": "superseded", "b": "superseded", "c": "success"}
+    assert [item.node_name for item in after.targets if item.stop_wanted] == ["b"]
+    assert await is_due(database, first)
+    left = await owed(database)
+    assert {(item.node_id, item.desired, item.operation_id) for item in left} == {
+        (a, Desired.ABSENT, second.id),
+        (b, Desired.ABSENT, second.id),
+    }
+    assert all(item.generation > older[item.node_id] for item in left)
+    async with database.transaction() as tx:
+        assert any(second.id in note.text for note in await operation_store.notes(tx, first.id))
+
+
+@pytest.mark.behaviour("OPS-51")
+async def test_wishes_of_two_frontends_for_one_node_leave_one_assignment_with_the_largest_generation(
+    database: Database, second: Database
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    one = (await admit(database, asked(nodes=("a",)))).operation
+    other = (await admit(database, asked("cpu-engine", "delete", nodes=("a",)))).operation
+    async with asyncio.TaskGroup() as group:
+        group.create_task(begin(database, one))
+        group.create_task(begin(second, other))
+    (left,) = await owed(database)
+    by_operation = {item.id: item for item in (await read(database, one), await read(database, other))}
+    winner = by_operation.pop(left.operation_id)
+    (loser,) = by_operation.values()
+    assert left.generation == winner.targets[0].generation
+    assert loser.targets[0].generation < left.generation
+    assert states(loser) == {"a": "superseded"}
+
+
+async def test_generations_grow_also_after_the_older_row_is_gone(database: Database) -> None:
+    await put_nodes(database, "a")
+    seen = []
+    for _ in range(3):
+        operation = await begun(database, asked())
+        seen.append(operation.targets[0].generation)
+        await sql(database, "DELETE FROM assignments")
+        await set_state(database, operation, "completed")
+    assert seen == sorted(set(seen))
+
+
+async def test_a_thousand_nodes_are_a_handful_of_statements(database: Database) -> None:
+    nodes = await put_nodes(database, *[f"n{number:04}" for number in range(1000)])
+    older = await begun(database, asked(nodes=tuple(nodes)))
+    operation = (await admit(database, asked(version="1.0"))).operation
+    statements: list[str] = []
+    count_statements(database, statements.append)
+    async with database.transaction() as tx:
+        planned = await planning.plan(tx, asked(version="1.0"), catalog())
+        await assignment_store.assign(tx, operation, planned.targets, ids)
+    assert len(statements) < 15
+    after = await read(database, operation)
+    assert len(after.targets) == len({target.job_id for target in after.targets}) == 1000
+    assert {item.operation_id for item in await owed(database)} == {operation.id}
+    assert set(states(await read(database, older)).values()) == {"superseded"}
+    statements.clear()
+    assert len((await admission(database).plan(asked("solo"))).targets) == 1000
+    assert len(statements) < 6
+
+
+@pytest.mark.behaviour("OPS-47")
+@pytest.mark.behaviour("NODE-123")
+async def test_a_drain_ends_at_once_what_was_not_begun_and_lets_the_worker_finish(database: Database) -> None:
+    await put_nodes(database, "a", "b")
+    working = await begun(database, asked("solo"))
+    await set_targets(database, working, "working")
+    silent = await begun(database, asked("engine"))
+    await set_targets(database, silent, "unconfirmed")
+    queued = await begun(database, asked("odd:name"))
+    await forget_schedule(database)
+    await lifecycle.drain(database, "a", "ann")
+    assert states(await read(database, working)) == {"a": "working", "b": "working"}
+    for operation, state in ((silent, "unconfirmed"), (queued, "queued")):
+        after = await read(database, operation)
+        assert states(after) == {"a": "error", "b": state}
+        assert codes(after)["a"] == "node_drained"
+        assert after.targets[0].stop_wanted == (operation is silent), "it may be at work on it"
+        assert await is_due(database, operation)
+    assert not await is_due(database, working)
+    a_owes = [item.backend for item in await owed(database) if item.operation_id]
+    assert sorted(a_owes) == ["cpu-engine", "odd:name", "solo", "solo"]
+    gone = await events(database, "assignment.ended")
+    assert {(item.data["backend"], item.data["why"]) for item in gone} == {
+        ("cpu-engine", "node_drained"),
+        ("odd:name", "node_drained"),
+    }
+
+
+@pytest.mark.behaviour("OPS-47")
+@pytest.mark.behaviour("OPS-48")
+@pytest.mark.behaviour("NODE-123")
+async def test_a_silent_node_goes_on_owing_and_is_looked_at_when_it_is_heard_again(frontend: RunningFrontend) -> None:
+    database = frontend.database
+    node = await joined(frontend, "a")
+    await node.heartbeat(bus_ok=True)
+    operation = await begun(database, asked("solo"))
+    await silence(node, 20 * 60)
+    await find_lost(frontend)
+    assert (await node.shown())["status"] == "offline"
+    assert states(await read(database, operation)) == {"a": "queued"}
+    assert len(await owed(database)) == 1
+    await forget_schedule(database)
+    await node.heartbeat()
+    assert await is_due(database, operation)
+    assert len(await owed(database)) == 1
+
+
+@pytest.mark.behaviour("OPS-48")
+async def test_a_node_that_comes_back_by_any_way_has_its_operations_looked_at(frontend: RunningFrontend) -> None:
+    database = frontend.database
+    node = await joined(frontend, "a")
+    other = await joined(frontend, "b")
+    operation = await begun(database, asked("solo", nodes=("a",)))
+    elsewhere = await begun(database, asked("solo", nodes=("b",)))
+
+    async def woke() -> bool:
+        is_awake = await is_due(database, operation)
+        await forget_schedule(database)
+        return is_awake
+
+    await forget_schedule(database)
+    await node.heartbeat(bus_ok=True)
+    assert await woke(), "its heartbeat says that it is on the bus"
+    await node.heartbeat(bus_ok=True)
+    assert not await woke(), "nothing is new"
+    node.reboot()
+    assert (await node.register())[0] == 201
+    assert await woke(), "it registered again"
+    await note_bus(database, NodeId(node.id), is_on_bus=True)
+    assert await woke(), "it greeted on the bus"
+    await note_bus(database, NodeId(node.id), is_on_bus=False)
+    assert not await woke(), "there is nothing to try while it is away"
+    await set_targets(database, operation, "cancelled")
+    await sql(database, "UPDATE operation_targets SET stop_wanted = true")
+    await note_bus(database, NodeId(node.id), is_on_bus=True)
+    assert await woke(), "it has still to be told to stop"
+    await sql(database, "UPDATE operation_targets SET stop_wanted = false")
+    await note_bus(database, NodeId(node.id), is_on_bus=False)
+    await note_bus(database, NodeId(node.id), is_on_bus=True)
+    assert not await woke(), "nothing of it is left to do there"
+    assert not await is_due(database, elsewhere)
+    assert other.id
+
+
+@pytest.mark.behaviour("OPS-50")
+async def test_a_removed_node_leaves_no_assignment_and_ends_its_targets(database: Database) -> None:
+    a, b = await put_nodes(database, "a", "b")
+    await put_installed(database, a, there("solo"))
+    working = await begun(database, asked("engine"))
+    await set_targets(database, working, "working")
+    cancelled = await begun(database, asked("odd:name"))
+    await set_targets(database, cancelled, "cancelled")
+    await sql(database, "UPDATE operation_targets SET stop_wanted = true WHERE state = 'cancelled'")
+    await forget_schedule(database)
+    await lifecycle.remove(database, "a", "ann")
+    after = await read(database, working)
+    assert states(after) == {"a": "error", "b": "working"}
+    assert codes(after)["a"] == "node_removed"
+    assert [item.node_name for item in after.targets if item.stop_wanted] == []
+    assert [item.node_name for item in (await read(database, cancelled)).targets if item.stop_wanted] == ["b"]
+    assert {item.node_id for item in await owed(database)} == {b}
+    assert await sql(database, "SELECT 1 FROM installed_backends") == []
+    assert await is_due(database, working)
+
+
+async def test_a_node_that_is_drained_while_it_is_being_assigned_gets_a_target_that_has_ended(
+    database: Database, second: Database
+) -> None:
+    a, b = await put_nodes(database, "a", "b")
+    operation = (await admit(database, asked())).operation
+    async with asyncio.TaskGroup() as group, database.transaction() as tx:
+        await node_store.lock_node(tx, a)
+        await tx.execute(text("UPDATE nodes SET drained_at = corral_now() WHERE name = 'a'"))
+        assigning = group.create_task(begin(second, operation))
+        await somebody_waits_for_a_lock(database)
+    after = assigning.result()
+    assert (states(after), codes(after)["a"]) == ({"a": "error", "b": "queued"}, "node_drained")
+    assert [item.node_id for item in await owed(database)] == [b]
+
+
+async def test_heartbeats_do_not_wait_for_an_assignment_that_is_being_written(
+    database: Database, second: Database
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    operation = (await admit(database, asked())).operation
+    buffer = HeartbeatBuffer(second, 45.0)
+    async with database.transaction() as tx:
+        planned = await planning.plan(tx, asked(), catalog())
+        await assignment_store.assign(tx, operation, planned.targets, ids)
+        async with second.transaction() as other:
+            await other.execute(text("SET LOCAL lock_timeout = '2s'"))
+            await other.execute(text("UPDATE nodes SET available_ram = 5"))
+    buffer.record(node, {"boot_id": BOOT})
+    assert await buffer.flush() == 1
+    assert len(await owed(database)) == 1
+
+
+async def test_what_is_owed_is_listed_with_the_names_of_nodes_open_and_dead(database: Database) -> None:
+    a, _ = await put_nodes(database, "a", "b")
+    operation = await begun(database, asked())
+    await sql(
+        database,
+        "UPDATE assignments SET state = 'dead', attempts = 10, error_code = 'internal', error_text = 'no luck'"
+        " WHERE node_id = CAST(:node AS uuid)",
+        node=a,
+    )
+    async with database.transaction() as tx:
+        listed = await assignment_store.list_assignments(tx)
+        of_node = await assignment_store.list_assignments(tx, node_id=a)
+        of_operation = await assignment_store.list_assignments(tx, operation_id=operation.id)
+    assert [(item.node_name, str(item.assignment.state), item.subject) for item in listed] == [
+        ("a", "dead", "engine"),
+        ("b", "open", "engine"),
+    ]
+    assert of_node == listed[:1]
+    assert of_operation == listed
+    assert listed[0].assignment.fault is not None

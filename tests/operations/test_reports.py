@@ -1,0 +1,196 @@
+"""What a worker reports to have: written when it differs, and settling what was owed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from corral.domain.backend import Assignment, Desired, InstalledBackend
+from corral.domain.errors import BootSuperseded
+from corral.domain.node import NodeId
+from corral.operations import reports
+from corral.operations.reports import Taken
+from corral.policy.assignments import is_satisfied
+from corral.store import installed as installed_store
+from corral.store import nodes as node_store
+from corral.store.database import Database, count_statements
+from tests.nodes.registry import events
+from tests.operations.scene import (
+    BOOT,
+    asked,
+    begun,
+    is_due,
+    owed,
+    put_installed,
+    put_nodes,
+    read,
+    set_targets,
+    sql,
+    states,
+    there,
+)
+
+
+async def take(
+    database: Database, node: NodeId, *items: InstalledBackend, removed: dict[str, int] | None = None
+) -> Taken:
+    return await reports.take(database, node, BOOT, items, removed or {})
+
+
+async def has(database: Database, node: NodeId) -> tuple[InstalledBackend, ...]:
+    async with database.transaction() as tx:
+        return (await installed_store.list_installed(tx)).get(node, ())
+
+
+async def only(database: Database) -> Assignment:
+    (assignment,) = await owed(database)
+    return assignment
+
+
+async def test_a_report_is_everything_at_once_and_only_what_differs_is_written(database: Database) -> None:
+    node, other = await put_nodes(database, "a", "b", backends_at="NULL")
+    await put_installed(database, other, there())
+    first, second = there("cpu-engine", "1.0", size_bytes=5), there("solo", "1.0")
+    assert (await take(database, node, first, second)).changed == ("cpu-engine", "solo")
+    assert await has(database, node) == (first, second)
+    written: list[str] = []
+    count_statements(database, lambda statement: written.append(statement.split()[0]))
+    assert (await take(database, node, second, first)).changed == ()
+    assert [word for word in written if word in ("INSERT", "DELETE")] == []
+    newer = replace(first, version="2.0", previous_version="1.0", size_bytes=None)
+    assert (await take(database, node, newer)).changed == ("cpu-engine", "solo")
+    assert await has(database, node) == (newer,)
+    assert await has(database, other) == (there(),)
+    changes = await events(database, "node.backends_changed")
+    assert [(item.key, item.data["backends"]) for item in changes] == [(node, ["cpu-engine", "solo"])] * 2
+
+
+async def test_an_empty_report_is_known_to_be_empty(database: Database) -> None:
+    (node,) = await put_nodes(database, "a", backends_at="NULL")
+    assert await take(database, node) == Taken()
+    async with database.transaction() as tx:
+        assert (await node_store.get_node(tx, node)).backends_at is not None
+
+
+async def test_a_time_without_a_zone_is_taken_as_utc(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    at = datetime(2026, 5, 1, 12, 30)  # noqa: DTZ001 - this is what the test is about
+    for _ in range(2):
+        taken = await take(database, node, there(installed_at=at))
+    assert taken.changed == ()
+    (item,) = await has(database, node)
+    assert item.installed_at is not None
+    assert item.installed_at.isoformat() == "2026-05-01T12:30:00+00:00"
+
+
+async def test_an_older_process_of_a_node_is_not_heard(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    with pytest.raises(BootSuperseded):
+        await reports.take(database, node, "boot-zero", [there()], {})
+    assert await has(database, node) == ()
+
+
+@pytest.mark.parametrize("column", [{"approved_at": "NULL"}, {"node_type": "'agent'"}])
+async def test_what_a_pending_or_an_agent_node_reports_is_not_written(
+    database: Database, column: dict[str, str]
+) -> None:
+    (node,) = await put_nodes(database, "a", **column)
+    assert await take(database, node, there()) == Taken()
+    assert await has(database, node) == ()
+
+
+@pytest.mark.behaviour("OPS-52")
+@pytest.mark.behaviour("NODE-127")
+async def test_an_installation_is_settled_when_the_node_reports_the_backend(database: Database) -> None:
+    a, b = await put_nodes(database, "a", "b")
+    operation = await begun(database, asked())
+    await sql(database, "UPDATE operations SET due_at = NULL")
+    taken = await take(database, a, there("cpu-engine", "2.0"))
+    assert taken.settled == (operation.id,)
+    after = await read(database, operation)
+    assert states(after) == {"a": "success", "b": "queued"}
+    assert (after.targets[0].progress.percent, after.targets[0].finished_at is None) == (100, False)
+    assert [item.node_id for item in await owed(database)] == [b]
+    assert await is_due(database, operation)
+    (ended,) = await events(database, "assignment.ended")
+    assert (ended.data["node_id"], ended.data["backend"], ended.data["why"]) == (a, "cpu-engine", "satisfied")
+
+
+@pytest.mark.behaviour("OPS-52")
+async def test_an_installation_of_another_version_is_not_settled_by_what_is_there(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    await begun(database, asked(version="2.0"))
+    assert (await take(database, node, there("cpu-engine", "1.0"))).settled == ()
+    assert len(await owed(database)) == 1
+
+
+@pytest.mark.behaviour("OPS-52")
+@pytest.mark.behaviour("NODE-127")
+@pytest.mark.parametrize("kind", ["upgrade", "reinstall", "delete"])
+async def test_an_upgrade_and_a_removal_are_settled_by_their_generation_and_not_by_presence(
+    database: Database, kind: str
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there("cpu-engine", "1.0"))
+    operation = await begun(database, asked(kind=kind))
+    await set_targets(database, operation, "working")
+    generation = (await only(database)).generation
+    newest = there("cpu-engine", "2.0", generation=generation - 1)
+    stale = {"cpu-engine": generation - 1}
+    assert (await take(database, node, newest, removed=stale)).settled == ()
+    assert (await take(database, node, removed=stale)).settled == ()
+    assert states(await read(database, operation)) == {"a": "working"}
+    if kind == "delete":
+        taken = await take(database, node, removed={"cpu-engine": generation})
+    else:
+        taken = await take(database, node, replace(newest, generation=generation))
+    assert taken.settled == (operation.id,)
+    assert states(await read(database, operation)) == {"a": "success"}
+    assert await owed(database) == []
+
+
+async def test_what_settles_a_debt_that_was_given_up_does_not_rewrite_how_it_ended(database: Database) -> None:
+    (node,) = await put_nodes(database, "a")
+    operation = await begun(database, asked())
+    await set_targets(database, operation, "error")
+    await sql(database, "UPDATE assignments SET state = 'dead'")
+    await take(database, node, there("cpu-engine", "2.0"))
+    assert await owed(database) == []
+    assert states(await read(database, operation)) == {"a": "error"}
+
+
+@pytest.mark.parametrize(
+    ("desired", "wanted", "installed", "removed", "is_done"),
+    [
+        (Desired.PRESENT, "", there(version="9"), {}, True),
+        (Desired.PRESENT, "9", there(version="9"), {}, True),
+        (Desired.PRESENT, "9", there(version="8"), {}, False),
+        (Desired.PRESENT, "9", there(version="8", generation=5), {}, True),
+        (Desired.PRESENT, "", None, {"cpu-engine": 9}, False),
+        (Desired.REPLACED, "9", there(version="9", generation=4), {}, False),
+        (Desired.REPLACED, "9", there(version="9", generation=6), {}, True),
+        (Desired.ROLLED_BACK, "", there(version="9", generation=4), {}, False),
+        (Desired.ROLLED_BACK, "", there(version="9", generation=5), {}, True),
+        (Desired.ABSENT, "", None, {}, False),
+        (Desired.ABSENT, "", None, {"cpu-engine": 4}, False),
+        (Desired.ABSENT, "", None, {"cpu-engine": 5}, True),
+        (Desired.ABSENT, "", there(generation=6), {"cpu-engine": 5}, False),
+    ],
+)
+@pytest.mark.behaviour("OPS-52")
+def test_what_satisfies_what(
+    desired: Desired, wanted: str, installed: InstalledBackend | None, removed: dict[str, int], is_done: bool
+) -> None:
+    assignment = Assignment(
+        node_id=NodeId("a"),
+        backend="cpu-engine",
+        desired=desired,
+        generation=5,
+        operation_id="x",  # type: ignore[arg-type]
+        build={"version": wanted},
+        created_at=datetime(2026, 5, 1),  # noqa: DTZ001 - not looked at
+    )
+    reported = {installed.name: installed} if installed else {}
+    assert is_satisfied(assignment, reported, removed) is is_done

@@ -6,6 +6,8 @@ import random
 from typing import Any
 
 from corral.adapters.system import SystemClock, SystemIds
+from corral.app.core import Core
+from corral.backends.index import Index
 from corral.bus.subjects import JOB_EVENT, OPERATION_DELTA
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, Strategy, Target
@@ -15,7 +17,7 @@ from corral.operations.request import Asked
 from corral.store import assignments as assignment_store
 from corral.store.database import Database
 from tests.operations.fake_bus import FakeBus, FakeWorker, Hub
-from tests.operations.scene import admit, catalog, put_nodes, read, sql
+from tests.operations.scene import ENTRIES, admit, catalog, put_nodes, read, sql
 
 TURNS_MAX = 50
 
@@ -119,6 +121,12 @@ async def set_node(database: Database, node: str, **columns: str) -> None:
     await sql(database, f"UPDATE nodes SET {written} WHERE id = CAST(:id AS uuid)", id=node)
     async with database.transaction() as tx:
         await assignment_store.wake_nodes(tx, [NodeId(node)])
+
+
+async def use_small_catalog(core: Core) -> None:
+    """Give a whole frontend the catalog of these tests."""
+    core.catalog._built_in = Index(entries=ENTRIES, warnings=())
+    await core.catalog.load()
 
 
 async def notes(database: Database, operation: Operation) -> list[str]:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from corral.store.database import Database
-from tests.operations.driving import driver, submit, workers
-from tests.operations.fake_bus import Hub
-from tests.operations.scene import asked, read, states
+from corral.bus.messages import BackendCommand, GetJobs, JobAccepted, JobEvent, Jobs
+from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, JOBS_GET, Role
+from corral.domain.errors import Unprocessable
+from corral.domain.node import NodeId
+from corral.domain.operation import Operation
+from corral.domain.replica import Replica, ReplicaState
+from corral.ports.bus import Delivery
+from corral.store import replicas as replica_store
+from corral.store.database import Database, count_statements
+from tests.bus.nats_server import NatsServer
+from tests.nodes.registry import events, ids
+from tests.operations.driving import Driver, age, driver, notes, set_node, submit, target, use_small_catalog, workers
+from tests.operations.fake_bus import NORMAL, OFF, SILENT, FakeWorker, Hub
+from tests.operations.scene import asked, listed, owed, put_installed, put_nodes, read, recorded, sql, states, there
+from tests.support.frontends import running_frontend
+from tests.support.waiting import eventually
+
+GONE = {"liveness": "'lost'"}
+BACK = {"liveness": "'alive'", "bus_ok": "true"}
 
 
 @pytest.fixture
@@ -15,17 +34,468 @@ def hub() -> Hub:
     return Hub()
 
 
-async def test_an_operation_is_told_done_and_completed(database: Database, hub: Hub) -> None:
-    one, two = await workers(database, hub, "a", "b")
+async def running(database: Database, hub: Hub, *names: str, **wish: Any) -> tuple[Driver, Operation, list[FakeWorker]]:
+    """An operation over these nodes, told to all of them."""
+    found = await workers(database, hub, *names)
     frontend = await driver(database, hub)
-    operation = await submit(database, asked())
+    operation = await submit(database, asked(**wish))
     await frontend.run()
+    return frontend, operation, found
+
+
+async def test_an_operation_is_told_done_and_completed(database: Database, hub: Hub) -> None:
+    frontend, operation, (one, two) = await running(database, hub, "a", "b")
     seen = await read(database, operation)
     assert states(seen) == {"a": "working", "b": "working"}
     assert seen.message == "Installing on 2 of 2 nodes"
+    name, command = one.commands[0]
+    assert (name, command.backend, command.operation_id) == ("backend.install", "cpu-engine", operation.id)
+    assert command.build is not None
+    assert command.build["version"] == "2.0"
     await one.finish()
     await two.finish()
     await frontend.run()
     seen = await read(database, operation)
     assert (seen.state, seen.progress.percent, seen.message) == ("completed", 100.0, "Done on 2 nodes")
+    assert await owed(database) == []
     assert not frontend.dispatcher.held
+    assert (await notes(database, operation))[1:] == [
+        "a: accepted",
+        "b: accepted",
+        "a: done",
+        "b: done",
+        "completed: Done on 2 nodes",
+    ]
+
+
+@pytest.mark.behaviour("OPS-18")
+async def test_over_a_real_bus_a_clean_success_leaves_the_live_list_by_itself(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    async with (
+        NatsServer(tmp_path) as server,
+        running_frontend(database_url, authority=server.authority, nats_url=server.url) as frontend,
+    ):
+        await use_small_catalog(frontend.core)
+        (node,) = await put_nodes(database, "a")
+        worker = server.bus(Role.WORKER, node)
+        jobs: dict[str, JobEvent] = {}
+
+        async def install(delivery: Delivery[BackendCommand]) -> JobAccepted:
+            command = delivery.message
+            first = JobEvent(job_id=command.job_id, seq=1, state="running", operation_id=command.operation_id)
+            jobs[command.job_id] = JobEvent(
+                job_id=command.job_id, seq=2, state="done", percent=100.0, operation_id=command.operation_id
+            )
+            return JobAccepted(boot_id="b", job=first)
+
+        async def get(delivery: Delivery[GetJobs]) -> Jobs:
+            return Jobs(boot_id="b", jobs=tuple(jobs[key] for key in delivery.message.job_ids if key in jobs))
+
+        await worker.start()
+        try:
+            await worker.subscribe(BACKEND_INSTALL, install, node=node)
+            await worker.subscribe(JOBS_GET, get, node=node)
+            await eventually(lambda: _true(worker.is_connected and frontend.bus.is_connected))
+            operation = await submit(database, asked("solo"))
+
+            async def is_working() -> bool:
+                return states(await read(database, operation)) == {"a": "working"}
+
+            await eventually(is_working)
+            assert await listed(database) == [operation.id]
+            (event,) = jobs.values()
+            await worker.publish(JOB_EVENT, event, node=node)
+
+            async def has_left() -> bool:
+                return await listed(database) == []
+
+            await eventually(has_left)
+            assert (await read(database, operation)).state == "completed"
+            assert await recorded(database) == [operation.id]
+        finally:
+            await worker.stop()
+
+
+async def _true(value: bool) -> bool:
+    return value
+
+
+@pytest.mark.behaviour("OPS-6")
+async def test_long_installations_do_not_hold_up_others(database: Database, hub: Hub) -> None:
+    """More of them than the pool has places, and none of them ends."""
+    found = await workers(database, hub, *(f"n{number}" for number in range(8)))
+    frontend = await driver(database, hub, pools={"backend": 2})
+    for worker in found[:-1]:
+        await submit(database, asked("solo", nodes=(worker.node,)))
+    await frontend.run()
+    late = await submit(database, asked("solo", nodes=(found[-1].node,)))
+    await frontend.run()
+    assert len(found[-1].commands) == 1
+    await found[-1].finish()
+    await frontend.run()
+    assert (await read(database, late)).state == "completed"
+    assert len(frontend.dispatcher.held) == 7
+
+
+@pytest.mark.behaviour("OPS-6")
+async def test_a_step_that_waits_takes_no_place_of_another_pool(database: Database, hub: Hub) -> None:
+    await workers(database, hub, "a")
+    frontend = await driver(database, hub, pools={"backend": 1, "model": 1})
+    operation = await submit(database, asked("solo"))
+    hub.gate.clear()
+    assert await frontend.dispatcher.tick() == 1
+    await eventually(lambda: _true(hub.in_flight == 1))
+    assert await frontend.dispatcher.tick() == 0, "its pool is full"
+    hub.gate.set()
+    await frontend.dispatcher.idle()
+    assert states(await read(database, operation)) == {"a": "working"}
+
+
+@pytest.mark.behaviour("OPS-7")
+async def test_a_fault_of_ours_fails_its_own_operation_and_no_other(
+    database: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    broken = await submit(database, asked("solo"))
+    sound = await submit(database, asked("odd:name"))
+    resolve = frontend.builds.resolve
+
+    def trips(name: str, *arguments: Any, **options: Any) -> Any:
+        if name == "solo":
+            raise ZeroDivisionError("the catalog tripped")
+        return resolve(name, *arguments, **options)
+
+    monkeypatch.setattr(frontend.builds, "resolve", trips)
+    await frontend.run()
+    seen = await read(database, broken)
+    assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "internal")
+    assert "tripped" in seen.message
+    await worker.finish()
+    await frontend.run()
+    assert (await read(database, sound)).state == "completed"
+
+
+async def test_a_plan_that_is_no_longer_possible_fails_with_its_reason(database: Database, hub: Hub) -> None:
+    await put_nodes(database, "a")
+    operation = await submit(database, asked("solo", nodes=("a",)))
+    await sql(database, "UPDATE nodes SET drained_at = corral_now()")
+    await (await driver(database, hub)).run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "node_draining")
+    assert await owed(database) == []
+    assert hub.sent == []
+
+
+@pytest.mark.behaviour("OPS-19")
+async def test_a_failed_operation_stays_listed_with_its_error(database: Database, database_url: str, hub: Hub) -> None:
+    frontend, operation, (one, two) = await running(database, hub, "a", "b")
+    await one.fail("disk_full", "The disk is full.")
+    await two.finish()
+    await frontend.run()
+    await frontend.dispatcher.stop()
+    other = Database(database_url)
+    try:
+        await (await driver(other, Hub(), "frontend-2")).run()
+        assert await listed(other) == [operation.id]
+        seen = await read(other, operation)
+    finally:
+        await other.close()
+    assert (seen.state, states(seen)) == ("failed", {"a": "error", "b": "success"})
+    assert seen.fault is not None
+    assert (seen.fault.code, seen.fault.text) == ("disk_full", "a: The disk is full.")
+    assert seen.message == "Failed on a; done on 1 node"
+
+
+@pytest.mark.behaviour("OPS-20")
+@pytest.mark.behaviour("OPS-21")
+@pytest.mark.behaviour("NODE-122")
+async def test_a_silent_node_is_waited_for_and_confirms_later(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    worker.mode = SILENT
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, states(seen)) == ("waiting_on_nodes", {"a": "unconfirmed"})
+    assert await listed(database) == [operation.id]
+    assert [item.attempts for item in await owed(database)] == [0]
+    await age(database, operation, 40)
+    await frontend.run()
+    assert [item.attempts for item in await owed(database)] == [0], "also when it is asked again"
+    # It had got the command all the while, and has done it.
+    job = (await target(database, operation, worker.node)).job_id
+    worker.mode = NORMAL
+    worker.jobs[job] = JobEvent(job_id=job, seq=5, state="done", percent=100.0, operation_id=operation.id)
+    await age(database, operation, 40)
+    await frontend.run()
+    assert worker.commands == [], "it was asked, and not told twice"
+    assert (await read(database, operation)).state == "completed"
+
+
+async def test_a_node_that_knows_nothing_of_the_job_is_told_again(database: Database, hub: Hub) -> None:
+    frontend, operation, (worker,) = await running(database, hub, "a")
+    first = worker.job
+    worker.jobs.clear()
+    await age(database, operation, 40)
+    await frontend.run()
+    assert [command.job_id for _, command in worker.commands] == [first, first]
+    await worker.finish()
+    await frontend.run()
+    assert (await read(database, operation)).state == "completed"
+
+
+@pytest.mark.behaviour("OPS-21")
+async def test_a_node_that_is_not_on_the_bus_counts_as_an_attempt_and_is_shown_as_that(
+    database: Database, hub: Hub
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    worker.mode = OFF
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    (assignment,) = await owed(database)
+    assert (assignment.attempts, assignment.fault.code if assignment.fault else "") == (1, "node_unreachable")
+    (node,) = await sql(database, "SELECT bus_ok FROM nodes")
+    assert node.bus_ok is False
+    assert len(await events(database, "node.bus_changed")) == 1
+    seen = await read(database, operation)
+    assert (seen.state, states(seen)) == ("completed_with_pending", {"a": "queued"})
+    assert seen.message == "Owed to 1: a (off the bus)"
+
+
+@pytest.mark.behaviour("OPS-46")
+async def test_an_absent_node_owes_it_and_gets_it_when_it_is_back(database: Database, hub: Hub) -> None:
+    (one,) = await workers(database, hub, "a")
+    (two,) = await workers(database, hub, "b", liveness="'lost'")
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    await one.finish()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, states(seen)) == ("completed_with_pending", {"a": "success", "b": "queued"})
+    assert seen.message == "Done on 1; owed to 1: b (offline)"
+    assert hub.names("backend.install") == [one.node], "nobody who is away is sent anything"
+    assert not frontend.dispatcher.held
+    await set_node(database, two.node, **BACK)
+    await frontend.run()
+    await two.move(50.0)
+    await frontend.run()
+    assert (await target(database, operation, two.node)).progress.percent == 50.0, "its progress is followed too"
+    await two.finish()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.message) == ("completed", "Done on 2 nodes")
+
+
+@pytest.mark.behaviour("OPS-49")
+@pytest.mark.behaviour("NODE-121")
+async def test_a_job_that_keeps_failing_is_put_aside_after_ten_attempts(database: Database, hub: Hub) -> None:
+    frontend, operation, (worker,) = await running(database, hub, "a")
+    for number in range(1, 11):
+        assert len(worker.commands) == number
+        await worker.fail("source_unavailable", "The source answers 503.")
+        await frontend.run()
+        assert len(worker.commands) == number, "not before the pause is over"
+        if number == 2:
+            assert "a: failed: The source answers 503.; will be tried again in 60 s (2 of 10)" in await notes(
+                database, operation
+            )
+        await age(database, operation, 1000)
+        await frontend.run()
+    assert len({command.job_id for _, command in worker.commands}) == 10
+    assert len({command.generation for _, command in worker.commands}) == 1
+    seen = await read(database, operation)
+    assert seen.state == "failed"
+    assert seen.fault is not None
+    assert (seen.fault.code, seen.fault.text) == ("dead_letter", "a: The source answers 503.")
+    (assignment,) = await owed(database)
+    assert (assignment.state, assignment.attempts) == ("dead", 10)
+    (event,) = await events(database, "assignment.dead")
+    assert event.data == {"node_id": worker.node, "backend": "cpu-engine", "id": operation.id}
+
+
+@pytest.mark.behaviour("OPS-53")
+async def test_a_removal_that_fails_is_kept_and_shown(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    await put_installed(database, NodeId(worker.node), there())
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("engine", "delete"))
+    await frontend.run()
+    assert [name for name, _ in worker.commands] == ["backend.delete"]
+    await worker.fail("internal", "The folder is busy.")
+    await frontend.run()
+    (assignment,) = await owed(database)
+    assert assignment.fault is not None
+    assert (assignment.state, assignment.attempts, assignment.fault.text) == ("open", 1, "The folder is busy.")
+    failed = await target(database, operation, worker.node)
+    assert failed.fault is not None
+    assert failed.fault.text == "The folder is busy."
+    await age(database, operation, 60)
+    await frontend.run()
+    await worker.fail("stop_failed", "A process would not end.")
+    await frontend.run()
+    (assignment,) = await owed(database)
+    assert (assignment.state, assignment.desired) == ("dead", "absent")
+    assert (await read(database, operation)).state == "failed"
+
+
+@pytest.mark.behaviour("OPS-54")
+async def test_nodes_are_told_in_parallel_up_to_the_limit(database: Database, hub: Hub) -> None:
+    await workers(database, hub, *(f"n{number}" for number in range(9)))
+    frontend = await driver(database, hub, fan_out=4)
+    operation = await submit(database, asked("solo"))
+    hub.gate.clear()
+    await frontend.dispatcher.tick()
+    await eventually(lambda: _true(hub.in_flight == 4))
+    hub.gate.set()
+    await frontend.dispatcher.idle()
+    assert hub.most_in_flight == 4
+    assert set(states(await read(database, operation)).values()) == {"working"}
+
+
+@pytest.mark.behaviour("NODE-125")
+async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: Database, hub: Hub) -> None:
+    old, new, picky = await workers(database, hub, "old", "new", "picky")
+    old.lacks = frozenset({"backend.upgrade"})
+    picky.refuses = Unprocessable("This machine has no room for it.", code="disk_full")
+    for worker in (old, new, picky):
+        await put_installed(database, NodeId(worker.node), there())
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("engine", "upgrade"))
+    await frontend.run()
+    assert [(name, command.force) for name, command in new.commands] == [("backend.upgrade", False)]
+    assert [(name, command.force) for name, command in old.commands] == [("backend.install", True)]
+    assert [name for name, _ in picky.commands] == ["backend.upgrade"], "any other error is the answer"
+    sent = [message.job_id for name, node, message in hub.sent if node == old.node]
+    assert len(sent) == 2
+    assert len(set(sent)) == 1, "it is the same job"
+    refused = await target(database, operation, picky.node)
+    assert (refused.state, refused.fault.text if refused.fault else "") == ("error", "This machine has no room for it.")
+
+
+@pytest.mark.behaviour("OPS-57")
+async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_were_stopped(
+    database: Database, hub: Hub
+) -> None:
+    one, two = await workers(database, hub, "a", "b")
+    for worker in (one, two):
+        await put_installed(database, NodeId(worker.node), there(version="2.0"))
+        async with database.transaction() as tx:
+            for model, index in (("llama#1", 0), ("llama#1", 1), ("llama", 1)):
+                await replica_store.put_replica(
+                    tx,
+                    Replica(
+                        id=ids.new_id(),
+                        node_id=NodeId(worker.node),
+                        model=model,
+                        index=index,
+                        state=ReplicaState.LOADED,
+                    ),
+                )
+    frontend = await driver(database, hub)
+    await submit(database, asked("engine", "reinstall", nodes=("a",)))
+    await frontend.run()
+    (sent,) = one.commands
+    assert (sent[0], sent[1].build is not None) == ("backend.upgrade", True)
+    await one.finish(stopped=("llama#1#1", "nonsense", "llama#x", "#3"))
+    await frontend.run()
+    rows = await sql(database, "SELECT node_id::text AS node, model, replica_index AS index FROM replicas")
+    assert {(row.model, row.index) for row in rows if row.node == one.node} == {("llama#1", 0), ("llama", 1)}
+    assert len([row for row in rows if row.node == two.node]) == 3
+    # Told again about the same job, nothing more goes: another process may have the name by now.
+    await one.say(one.jobs[one.job])
+    await frontend.run()
+    assert len(await events(database, "replica.removed")) == 1
+
+
+@pytest.mark.behaviour("OPS-39")
+@pytest.mark.parametrize("kind", ["install", "upgrade", "reinstall"])
+async def test_every_kind_shows_how_far_each_node_is(database: Database, hub: Hub, kind: str) -> None:
+    found = await workers(database, hub, "a", "b")
+    if kind != "install":
+        for worker in found:
+            await put_installed(database, NodeId(worker.node), there())
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("engine", kind))
+    await frontend.run()
+    await found[0].move(40.0, phase="downloading", current_bytes=400, total_bytes=1000, file_name="engine.whl")
+    await frontend.run()
+    seen = await read(database, operation)
+    moved, still = seen.targets
+    assert (moved.progress.percent, moved.progress.phase, moved.progress.current_bytes) == (40.0, "downloading", 400)
+    assert (moved.progress.file_name, still.progress.percent) == ("engine.whl", 0.0)
+    assert seen.progress.percent == 20.0
+
+
+async def test_off_the_bus_ourselves_nothing_is_counted_and_it_goes_on_later(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    frontend.bus.unplug()
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    assert [item.attempts for item in await owed(database)] == [0]
+    assert states(await read(database, operation)) == {"a": "queued"}
+    await frontend.bus.plug()
+    await frontend.run()
+    assert len(worker.commands) == 1
+
+
+async def test_after_a_reconnect_everything_that_is_held_is_asked_for(database: Database, hub: Hub) -> None:
+    frontend, operation, (worker,) = await running(database, hub, "a")
+    frontend.bus.unplug()
+    await worker.finish()
+    await frontend.run()
+    assert (await read(database, operation)).state == "running", "the last word was lost"
+    await frontend.bus.plug()
+    await frontend.run()
+    assert worker.asked == [worker.job]
+    assert (await read(database, operation)).state == "completed"
+
+
+async def test_a_worker_that_says_nothing_for_30_s_is_asked(database: Database, hub: Hub) -> None:
+    frontend, operation, (worker,) = await running(database, hub, "a")
+    await age(database, operation, 20)
+    await frontend.run()
+    assert worker.asked == []
+    await age(database, operation, 11)
+    await frontend.run()
+    assert worker.asked == [worker.job]
+
+
+async def test_one_operation_over_300_nodes_costs_statements_by_batches_and_not_by_nodes(
+    database: Database, hub: Hub
+) -> None:
+    found = await workers(database, hub, *(f"n{number:03}" for number in range(300)))
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    statements: list[str] = []
+    count_statements(database, statements.append)
+    await frontend.run()
+    told = len(statements)
+    for worker in found:
+        await worker.finish()
+    await frontend.run()
+    assert (await read(database, operation)).state == "completed"
+    assert told < 80, f"{told} statements to tell 300 nodes"
+    assert len(statements) - told < 40, f"{len(statements) - told} statements to take in 300 ends"
+
+
+async def test_two_frontends_never_drive_the_same_operation(database: Database, database_url: str, hub: Hub) -> None:
+    found = await workers(database, hub, *(f"n{number}" for number in range(6)))
+    other = Database(database_url)
+    try:
+        both = [await driver(database, hub, "frontend-1"), await driver(other, hub, "frontend-2")]
+        for worker in found:
+            await submit(database, asked("solo", nodes=(worker.node,)))
+        for _ in range(3):
+            async with asyncio.TaskGroup() as group:
+                for frontend in both:
+                    group.create_task(frontend.run())
+        assert [len(worker.commands) for worker in found] == [1] * 6
+        assert not both[0].dispatcher.held & both[1].dispatcher.held
+        assert len(both[0].dispatcher.held | both[1].dispatcher.held) == 6
+    finally:
+        await other.close()

@@ -1,0 +1,186 @@
+"""The built-in gallery's engines as real processes, made ready and started as a worker does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from corral.backends.index import parse_index
+from corral.bus.messages import StartBackend
+from corral.domain.backend import GalleryEntry, SourceKind, Version
+from corral.engines import gallery_files, launcher_file
+from corral.worker.processes.launch import LAUNCHER_NAME, Place, make_launch
+from corral.worker.work import Runnable
+from tests.bus.nats_server import free_port
+from tests.support.cached import kept, requirements_file, uv
+from tests.support.waiting import eventually
+
+KEY = "a-key-for-tests"
+LLAMA = "cpu-llama-cpp"
+
+
+def entries() -> dict[str, GalleryEntry]:
+    found: dict[str, GalleryEntry] = {}
+    for path in gallery_files():
+        index = parse_index(path.read_text(encoding="utf-8"), "builtin")
+        assert index.warnings == (), path.name
+        found |= {entry.name: entry for entry in index.entries}
+    return found
+
+
+def version_of(name: str, version: str = "") -> Version:
+    """One version of an entry; the newest if none is named."""
+    versions = entries()[name].versions
+    return versions[0] if not version else next(item for item in versions if item.version == version)
+
+
+def interpreter(name: str, version: Version) -> Path:
+    """What runs the engine: an environment of its own with exactly what the gallery says, or ours if it has none."""
+    source = version.source
+    if source.kind is SourceKind.BUNDLED:
+        return Path(sys.executable)
+    key = "\n".join([*source.requirements, sys.version])
+    folder = kept("engines", f"{name}-{version.version}", key, partial(_make_environment, source.requirements))
+    return folder / "venv" / "bin" / "python"
+
+
+def _make_environment(requirements: tuple[str, ...], folder: Path) -> None:
+    wanted = requirements_file(folder, requirements)
+    venv = folder / "venv"
+    uv("venv", "--relocatable", "--python", sys.executable, venv)
+    uv("pip", "install", "--python", venv, "--no-deps", "--no-build", "--require-hashes", "-r", wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    status: int
+    content: bytes
+    headers: Mapping[str, str]
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+    version: Version
+
+    async def ready(self) -> None:
+        async def is_ready() -> bool:
+            assert self.process.poll() is None, self.said()
+            return await self.health() == 200
+
+        await eventually(is_ready, within_s=90.0)
+
+    async def health(self) -> int:
+        """Its status, and 0 while nothing listens."""
+        try:
+            return (await self.get(self.version.manifest.ready.path, key="")).status
+        except aiohttp.ClientConnectionError:
+            return 0
+
+    async def get(self, path: str, *, key: str = KEY) -> Call:
+        async with self._session(key) as session, session.get(path) as answer:
+            return Call(status=answer.status, content=await answer.read(), headers=answer.headers.copy())
+
+    async def post(self, path: str, body: Any, *, key: str = KEY) -> Call:
+        given = {"data": body} if isinstance(body, (bytes, aiohttp.FormData)) else {"json": body}
+        async with self._session(key) as session, session.post(path, **given) as answer:
+            return Call(status=answer.status, content=await answer.read(), headers=answer.headers.copy())
+
+    async def chat(self, text: str, **more: object) -> Call:
+        body = {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 24} | more
+        return await self.post("/v1/chat/completions", body)
+
+    async def numbers(self) -> dict[str, float]:
+        """What it says about itself, by the names that its manifest gives to the metrics."""
+        names = dict(self.version.manifest.metrics)
+        lines = (await self.get(names.pop("path"))).content.decode().splitlines()
+        told = {line.split()[0].partition("{")[0]: float(line.split()[-1]) for line in lines if line[:1] not in "#"}
+        return {ours: told[theirs] for ours, theirs in names.items() if not ours.startswith("answer_")}
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+    async def ended(self) -> int:
+        """By itself; the exit code."""
+
+        async def has_ended() -> bool:
+            return self.process.poll() is not None
+
+        await eventually(has_ended)
+        return self.process.wait()
+
+    def end(self) -> int:
+        """By SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    @asynccontextmanager
+    async def _session(self, key: str) -> AsyncIterator[aiohttp.ClientSession]:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        limit = aiohttp.ClientTimeout(total=60)
+        async with aiohttp.ClientSession(self.url, headers=headers, timeout=limit) as session:
+            yield session
+
+
+def check(name: str, folder: Path, version: str = "") -> str:
+    """What the installer runs before a version is taken into use; its output."""
+    chosen = version_of(name, version)
+    launcher = launcher_file(chosen.manifest.launcher)
+    assert launcher is not None
+    shutil.copyfile(launcher, folder / LAUNCHER_NAME)
+    filled = {"{python}": str(interpreter(name, chosen)), "{launcher}": str(folder / LAUNCHER_NAME)}
+    command = [filled.get(part, part) for part in chosen.manifest.check]
+    environment = {key: text for key, text in chosen.manifest.environment.items() if "{" not in text}
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@contextmanager
+def running(
+    name: str, folder: Path, *, model: Path | str = "", version: str = "", **options: object
+) -> Iterator[Engine]:
+    """An engine of the gallery with one thread, ready or not yet. Options are the model's settings."""
+    chosen = version_of(name, version)
+    folder.mkdir(parents=True, exist_ok=True)
+    launcher = launcher_file(chosen.manifest.launcher)
+    assert launcher is not None
+    shutil.copyfile(launcher, folder / LAUNCHER_NAME)
+    runnable = Runnable(
+        name=name,
+        version=chosen.version,
+        directory=folder,
+        manifest=chosen.manifest,
+        python=str(interpreter(name, chosen)),
+    )
+    settings = {key: str(value).lower() for key, value in options.items()}
+    wish = StartBackend(job_id="1", backend=name, model="our-model", model_path=str(model), options=settings)
+    place = Place(host="127.0.0.1", port=free_port(), threads=1, api_key=KEY)
+    launch = make_launch(runnable, wish, place, os.environ)
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            launch.command, env=dict(launch.environment), cwd=folder, stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        yield Engine(process=process, url=f"http://127.0.0.1:{place.port}", log=log, version=chosen)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,139 @@
+"""The built-in gallery, as data: nothing is installed here."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from corral.domain.backend import Build, GalleryEntry, Manifest, SourceKind, Version
+from corral.engines import gallery_files, launcher_file
+from corral.policy.gallery import build_from_json, build_to_json
+from tests.engines.running import entries
+from tools.source import ROOT
+
+VERSIONS = [
+    pytest.param(entry, version, id=f"{entry.name}-{version.version}")
+    for entry in entries().values()
+    for version in entry.versions
+]
+LAUNCHERS = sorted((ROOT / "src/corral/engines/launchers").glob("*.py"))
+SERVING = re.compile(r"^# ---- serving:.*^# ---- end of serving ----$", re.DOTALL | re.MULTILINE)
+PLACEHOLDERS = {"python", "launcher", "host", "port", "model", "name", "threads", "api_key", "options", "dir"}
+
+
+@pytest.mark.behaviour("ENG-1")
+@pytest.mark.parametrize(("entry", "version"), VERSIONS)
+def test_a_version_survives_the_way_to_the_worker(entry: GalleryEntry, version: Version):
+    build = Build(name=entry.name, version=version.version, source=version.source, manifest=version.manifest)
+    assert build_from_json(build_to_json(build)) == build
+
+
+@pytest.mark.behaviour("ENG-1")
+@pytest.mark.parametrize(("entry", "version"), VERSIONS)
+def test_every_package_is_pinned_with_hashes_and_no_index_is_named(entry: GalleryEntry, version: Version):
+    if version.source.kind is SourceKind.BUNDLED:
+        assert launcher_file(version.source.uri) is not None
+        return
+    assert version.source.python
+    assert version.source.size_bytes
+    pinned = re.compile(r"[a-z0-9-]+==[\w.+!]+( ; [\w\s.'=<>!*()]+)?( --hash=sha256:[0-9a-f]{64})+")
+    assert [line for line in version.source.requirements if not pinned.fullmatch(line)] == []
+
+
+@pytest.mark.behaviour("ENG-1")
+@pytest.mark.parametrize(("entry", "version"), VERSIONS)
+def test_a_manifest_is_complete(entry: GalleryEntry, version: Version):
+    manifest = version.manifest
+    assert manifest.serves
+    assert manifest.formats
+    assert manifest.check
+    assert {"path", "running", "waiting"} <= set(manifest.metrics)
+    assert "{options}" in manifest.command
+    assert all(len(parts) == 1 and parts[0].endswith("={value}") for parts in manifest.options.values())
+    used = set(re.findall(r"\{(\w+)\}", " ".join([*manifest.command, *manifest.environment.values()])))
+    assert used <= PLACEHOLDERS
+    # The key is on no command line: every user of the machine reads those.
+    assert "{api_key}" not in " ".join(manifest.command)
+    assert (manifest.api_key == "environment") == ("{api_key}" in manifest.environment.values())
+
+
+@pytest.mark.behaviour("ENG-1")
+@pytest.mark.parametrize(("entry", "version"), VERSIONS)
+def test_a_launcher_knows_every_flag_of_its_manifest(entry: GalleryEntry, version: Version):
+    if not version.manifest.launcher:
+        assert entry.is_unverified
+        return
+    launcher = launcher_file(version.manifest.launcher)
+    assert launcher is not None
+    known = set(re.findall(r'"(--[a-z-]+)"', launcher.read_text(encoding="utf-8")))
+    if version.manifest.launcher == "fake":
+        told = subprocess.run([sys.executable, "-I", launcher, "--help"], capture_output=True, text=True, check=True)
+        known = set(re.findall(r"--[a-z-]+", told.stdout))
+    assert flags_of(version.manifest) - known == set()
+
+
+def flags_of(manifest: Manifest) -> set[str]:
+    parts = [*manifest.command, *(part for option in manifest.options.values() for part in option), *manifest.check]
+    return {part.partition("=")[0] for part in parts if part.startswith("--")}
+
+
+@pytest.mark.behaviour("ENG-1")
+def test_a_meta_points_to_entries_that_are_there():
+    found = entries()
+    for meta in (entry for entry in found.values() if entry.is_meta):
+        for name in meta.capabilities.values():
+            assert found[name].versions, name
+            assert found[name].alias == meta.name
+
+
+@pytest.mark.behaviour("ENG-3")
+def test_what_was_not_run_is_marked_and_licences_are_told():
+    found = entries()
+    assert {entry.name for entry in found.values() if entry.is_unverified} == {
+        "vllm",
+        "cuda13-vllm",
+        "sglang",
+        "cuda13-sglang",
+    }
+    assert [entry.name for entry in found.values() if not entry.license or not entry.description] == []
+    assert "GPL" in found["piper"].description
+    assert found["piper"].license.startswith("GPL-3.0")
+
+
+@pytest.mark.behaviour("ENG-2")
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda path: path.stem)
+def test_a_launcher_imports_nothing_of_corral(launcher: Path):
+    imported = set()
+    for node in ast.walk(ast.parse(launcher.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            imported.add((node.module or "").partition(".")[0])
+    assert "corral" not in imported
+
+
+@pytest.mark.behaviour("ENG-2")
+def test_the_text_that_launchers_share_is_the_same_in_each():
+    shared = {path.stem: SERVING.findall(path.read_text(encoding="utf-8")) for path in LAUNCHERS}
+    having = {name: texts for name, texts in shared.items() if texts}
+    assert set(having) == {"faster_whisper", "onnx_embeddings", "piper"}
+    assert len({text for texts in having.values() for text in texts}) == 1
+
+
+@pytest.mark.behaviour("ENG-17")
+def test_launchers_and_gallery_are_in_the_wheel(tmp_path: Path):
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        inside = set(opened.namelist())
+    ours = [*gallery_files(), *LAUNCHERS]
+    assert {path.relative_to(ROOT / "src").as_posix() for path in ours} <= inside

@@ -128,7 +128,7 @@ def assert_nothing_is_left_over(root: Path, installer: DiskInstaller) -> None:
     """No folder without a name, no half-written file, nothing being made or deleted."""
     assert list((root / "staging").iterdir()) == []
     assert list((root / "trash").iterdir()) == []
-    assert [path for path in root.rglob("*.new")] == []
+    assert list(root.rglob("*.new")) == []
     # As what the records on the disk say, and not the installer's memory.
     referenced = installer._records.keys
     assert {path.name for path in (root / "store").iterdir()} == set(referenced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,9 +117,7 @@ async def test_an_error_of_the_moment_costs_nothing_but_a_pause(scene: Scene, fi
 
 @pytest.mark.behaviour("INS-3")
 async def test_a_file_that_always_ends_at_the_same_place_is_given_up(scene: Scene, files: FileServer) -> None:
-    file = files.put(
-        "/engine.tar.gz", BODY, has_ranges=False, faults=[faulty.cut_after(MIB)], is_always_faulty=True
-    )
+    file = files.put("/engine.tar.gz", BODY, has_ranges=False, faults=[faulty.cut_after(MIB)], is_always_faulty=True)
     error = await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), "source_unavailable")
     assert error.retryable
     assert 3 <= len(file.ranges) <= 4
@@ -254,8 +253,6 @@ async def _cancel_after(scene: Scene, build: object, count: int) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

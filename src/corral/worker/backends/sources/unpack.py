@@ -7,6 +7,7 @@ set-id bits; bounded in bytes and files. Layers of an image may delete what laye
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import lzma
 import os
@@ -38,6 +39,11 @@ _BROKEN = (
     UnicodeError,
     # zipfile: encrypted, or a compression that it does not know
     RuntimeError,
+)
+
+# What the system says of names and links that make no sense; everything else is the disk's fault.
+_SENSELESS = frozenset(
+    {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EEXIST}
 )
 
 
@@ -226,3 +232,7 @@ def _told_when_broken(what: str) -> Iterator[None]:
         yield
     except _BROKEN as error:
         raise InstallFailed(f"{what} is damaged: {error}.", code="bad_package") from error
+    except OSError as error:
+        if error.errno not in _SENSELESS:
+            raise
+        raise InstallFailed(f"{what} has a name that cannot be: {error.strerror}.", code="bad_package") from error

@@ -1,0 +1,110 @@
+"""Installs an archive into a backends folder, and dies by its own SIGKILL at the moment that it is told.
+
+moments: downloading (half of the bytes are here), unpacking, checking, stopping (all is staged), placed (the folder is
+in the store, nothing points to it), writing (the pointer is half written), swapped (it is installed, nobody was told),
+cleaning (the old one is half deleted), removing (the pointer is gone, nothing else).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import resource
+import signal
+from pathlib import Path
+from typing import Any, NoReturn
+
+from corral.adapters.system import SystemClock, SystemIds
+from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.domain.errors import CorralError
+from corral.domain.operation import Phase
+from corral.worker.backends import installer as installing
+from corral.worker.backends import layout, records
+from corral.worker.backends.installer import DiskInstaller
+from corral.worker.backends.options import InstallerOptions
+
+
+def die(*_arguments: Any, **_keywords: Any) -> NoReturn:
+    print("dying", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("nobody survives this")
+
+
+class Report:
+    def __init__(self, moment: str) -> None:
+        self._phase = {"unpacking": Phase.EXTRACTING, "checking": Phase.CHECKING, "stopping": Phase.STOPPING}.get(
+            moment
+        )
+        self._bytes = moment == "downloading"
+
+    def phase(self, phase: Phase) -> None:
+        if phase is self._phase:
+            die()
+
+    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        if self._bytes and total_bytes and current_bytes >= total_bytes / 2:
+            die()
+
+
+async def nothing() -> None:
+    return
+
+
+def arm(moment: str) -> None:
+    """Replace the step that is not to be survived."""
+    if moment == "placed":
+        records.Records.save = die  # type: ignore[method-assign]
+    elif moment == "writing":
+        layout.os.fsync = die  # type: ignore[assignment]
+    elif moment == "cleaning":
+        installing.delete_trees = die  # type: ignore[assignment]
+    elif moment == "removing":
+        records.Records._write_removed = die  # type: ignore[method-assign]
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("root", type=Path)
+    parser.add_argument("url")
+    parser.add_argument("--moment", default="")
+    parser.add_argument("--limit", type=int, default=0)
+    given = parser.parse_args()
+    if given.limit:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (given.limit, given.limit))
+    options = InstallerOptions(headroom_bytes=0)
+    installer = DiskInstaller(given.root, SystemClock(), SystemIds(), random.Random(1), options)
+    build = Build(
+        name="cpu-engine",
+        version="2.0",
+        source=Source(kind=SourceKind.URL, uri=given.url),
+        manifest=Manifest(),
+    )
+    report = Report(given.moment)
+    if given.moment == "removing":
+        arm("removing")
+        await installer.remove("cpu-engine", generation=3, report=report)
+    if given.moment == "writing":
+        # Everything else is on the disk by then.
+        installing._seal = lambda tree, entry: layout.write_json(tree / "backend.json", entry.to_json())
+
+        async def arm_late() -> None:
+            arm("writing")
+
+        before_swap = arm_late
+    else:
+        before_swap = nothing
+        arm(given.moment)
+    try:
+        await installer.install(build, generation=2, replaces=True, before_swap=before_swap, report=report)
+    except CorralError as error:
+        print(error.slug, error.message, flush=True)
+        return
+    if given.moment == "swapped":
+        die()
+    print("installed", flush=True)
+
+
+asyncio.run(main())

@@ -11,6 +11,8 @@ from corral.api.metrics import Metrics
 
 SOME_ID = "00000000-0000-4000-8000-000000000000"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+# Stream for ever; tested on their own.
+STREAMS = ("/api/events", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
 # A body that each writing route accepts, so that nothing but the tested thing can be wrong with the call.
 _BODIES: dict[str, Any] = {
     "/api/tokens": {"name": "t"},
@@ -19,6 +21,15 @@ _BODIES: dict[str, Any] = {
     "/max-replicas-per-model": {"value": 2},
     "/vram-budget": {"value": "80%"},
     "/credentials": {"bus_public_key": "U" + "A" * 55},
+    "/backends/apply": {"id": "b"},
+    "/install-external": {"uri": "https://example.com/b.tar.gz", "name": "b"},
+    "{node}/backends/install": {"backend": "b"},
+    "{node}/backends/upgrade": {"backend": "b"},
+    "{node}/backends/reinstall": {"backend": "b"},
+    "{node}/backends/delete": {"backend": "b"},
+    "{node}/backends/start": {"backend": "b"},
+    "{node}/backends/stop": {"all": True},
+    "{node_id}/backends": {"boot_id": "b" * 36, "backends": []},
     "/register": {"name": "n", "credential": "c" * 40, "boot_id": "b" * 36, "address": "127.0.0.1:1"},
 }
 
@@ -38,7 +49,7 @@ class Operation:
 
     @property
     def is_for_admins(self) -> bool:
-        return self.template.startswith("/api/") and not self.is_for_nodes
+        return self.template.startswith(("/api/", "/backends")) and not self.is_for_nodes
 
     @property
     def names_a_node(self) -> bool:

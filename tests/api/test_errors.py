@@ -20,7 +20,7 @@ async def test_every_route_that_names_a_node_answers_404_for_an_unknown_one(fron
     for operation in (operation for operation in ALL if operation.names_a_node):
         status, answer = await frontend.call(operation.method, operation.path(), operation.body)
         assert status == 404, f"{operation}: {answer}"
-        error = assert_envelope(answer, code="node_not_found", kind="node_error")
+        error = assert_envelope(answer, code="node_not_found", kind=_kind(operation))
         assert error["hint"], operation
 
 

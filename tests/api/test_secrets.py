@@ -12,12 +12,12 @@ from sqlalchemy import text
 from corral.app.logs import configure_logging
 from corral.app.settings.models import LogFormat, LogLevel
 from corral.store.schema import metadata
-from tests.api.operations import operations
+from tests.api.operations import STREAMS, operations
 from tests.api.test_authentication import make_key
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import PretendNode, join_token
 
-READING = [operation for operation in operations() if operation.method == "GET" and operation.template != "/api/events"]
+READING = [operation for operation in operations() if operation.method == "GET" and operation.template not in STREAMS]
 
 
 async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:

@@ -149,7 +149,7 @@ def plan_text(plan: PlanOut, *, colour: bool) -> str:
             *([str(node.wave + 1)] if has_waves else []),
             node.node_name,
             node.node_status,
-            node.desired,
+            _OWED.get(node.desired, node.desired),
             node.backend,
             node.version or render.NONE,
             node.previous_version or render.NONE,
@@ -157,7 +157,7 @@ def plan_text(plan: PlanOut, *, colour: bool) -> str:
         ]
         for node in plan.nodes
     ]
-    headers = (*(("WAVE",) if has_waves else ()), "NODE", "STATUS", "GETS", "BUILD", "VERSION", "HAS", "FETCHES")
+    headers = (*(("WAVE",) if has_waves else ()), "NODE", "STATUS", "WHAT", "BUILD", "VERSION", "HAS", "FETCHES")
     text = render.table(headers, rows, colour=colour)
     if plan.skipped:
         skipped = [[one.node_name, one.reason] for one in plan.skipped]
@@ -167,6 +167,8 @@ def plan_text(plan: PlanOut, *, colour: bool) -> str:
 
 def plan_sentence(plan: PlanOut) -> str:
     nodes = f"{len(plan.nodes)} node" + ("s" if len(plan.nodes) != 1 else "")
+    if plan.kind == "backend_delete":
+        return f"{nodes} would lose it. Nothing was done."
     fetched = "an unknown amount" if plan.fetch_bytes is None else f"about {render.size(plan.fetch_bytes)}"
     return f"{nodes} would fetch {fetched} in all. Nothing was done."
 

@@ -12,7 +12,7 @@ from corral.cli import render
 from corral.cli.command import Session, a_group, client_command
 from corral.cli.complete import backend_names, installed_names, node_names
 from corral.cli.operations import DetachOption
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import CorralError, InvalidRequest
 
 if TYPE_CHECKING:
     from corral.wire.backends import AdmittedOut, CatalogEntryOut, PlanOut, StrategyIn, TargetsIn
@@ -44,7 +44,7 @@ DeadlineOption = Annotated[
 IgnoreOption = Annotated[
     bool, typer.Option("--ignore-capability", help="Also where the hardware does not ask for this build.")
 ]
-Ask = Callable[[], Awaitable[Any]]
+REASONS_MAX = 10
 
 
 @client_command(app, "list")
@@ -314,10 +314,14 @@ async def _ask(
     asked: Callable[[], Awaitable[AdmittedOut]],
 ) -> None:
     """Show the plan, or ask and follow."""
-    if plan:
-        _show_plan(session, await planned())
-        return
-    admitted = await asked()
+    try:
+        if plan:
+            _show_plan(session, await planned())
+            return
+        admitted = await asked()
+    except CorralError as error:
+        _say_reasons(error)
+        raise
     if detach:
         if session.as_json:
             render.write_json(admitted.model_dump(mode="json", by_alias=True))
@@ -330,6 +334,18 @@ async def _ask(
     if not session.as_json:
         render.say(render.clean(admitted.message))
     await follow(session, admitted.id)
+
+
+def _say_reasons(error: CorralError) -> None:
+    """Why each node cannot have it, before the sentence that none can."""
+    skipped = error.details.get("skipped")
+    if not isinstance(skipped, list):
+        return
+    for one in skipped[:REASONS_MAX]:
+        if isinstance(one, dict):
+            render.say(render.clean(f"{one.get('node')}: {one.get('reason')}"))
+    if len(skipped) > REASONS_MAX:
+        render.say(f"and {len(skipped) - REASONS_MAX} more nodes")
 
 
 def _show_plan(session: Session, plan: PlanOut) -> None:
@@ -363,7 +379,8 @@ def _checked(make: Callable[[], Any]) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(f"--{where.replace('_', '-')}: {first['msg']}.") from error
+        words = first["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(f"--{where.replace('_', '-')}: {words}.") from error
 
 
 @client_command(app, "logs")
@@ -467,7 +484,8 @@ async def stop_backend(
     if session.as_json:
         render.write_json(stopped.model_dump(mode="json"))
     else:
-        render.write("".join(f"{render.clean(key)}\n" for key in stopped.stopped) or "")
+        for key in stopped.stopped:
+            render.write(render.clean(key))
         render.say(stopped.message)
     if stopped.survivors:
         render.say(render.clean(f"Still running: {', '.join(stopped.survivors)}"))

@@ -37,6 +37,8 @@ LINE_EVERY_S = 1.0
 BARS_MAX = 16
 QUEUE_LIMIT = 100
 _DONE = frozenset({"completed", "completed_with_pending"})
+# What is fetched has arrived by then.
+_WITHOUT_BYTES = frozenset({"extracting", "checking", "stopping", "committing", "removing", "starting"})
 _FINAL = frozenset({"success", "error", "cancelled", "superseded", "skipped"})
 _MARKS = {"success": "done", "error": "failed", "cancelled": "cancelled", "superseded": "superseded", "skipped": "left"}
 
@@ -81,7 +83,7 @@ class Story:
             self._speeds.setdefault(target.node_id, Speed()).take(now, target.current)
             if target.state in _FINAL and target.node_id not in self._ended:
                 self._ended.add(target.node_id)
-                lines.append(end_line(target))
+                lines.append(end_line(target, is_deletion=operation.is_deletion))
         return lines
 
     def news(self, now: float) -> list[str]:
@@ -108,11 +110,12 @@ class Story:
             return "waits" if not target.attempt else f"waits for try {target.attempt + 1}"
         if target.state == "unconfirmed":
             return "does not answer; it may be at work"
-        return target.phase or target.state
+        # The worker has it and does something else for this backend first.
+        return "accepted" if target.phase in (None, "queued") else target.phase
 
     def details(self, target: TargetInFull) -> list[str]:
         """Bytes, speed and time left, as far as they are known."""
-        if target.current is None or target.state != "working":
+        if target.current is None or target.state != "working" or target.phase in _WITHOUT_BYTES:
             return [target.error] if target.error and target.state == "queued" else []
         of = f"/{render.size(target.total)}" if target.total is not None else ""
         words = [f"{render.size(target.current)}{of}"]
@@ -124,13 +127,17 @@ class Story:
         return words
 
 
-def end_line(target: TargetInFull) -> str:
-    what = f" {target.build.name}" if target.build else ""
-    version = f" {target.version}" if target.version else ""
-    before = f" (was {target.previous_version})" if target.previous_version and target.state == "success" else ""
-    why = f": {target.error}" if target.error else ""
+def end_line(target: TargetInFull, *, is_deletion: bool = False) -> str:
+    had = target.previous_version
+    if target.state == "success" and is_deletion:
+        return render.clean(f"{target.node_name}: removed" + (f" (had {had})" if had else ""))
+    what = " ".join(filter(None, (target.build.name if target.build else "", target.version)))
+    before = f" (was {had})" if had and target.state == "success" else ""
     back = " (rolled back)" if target.is_rollback else ""
-    return render.clean(f"{target.node_name}: {_MARKS[target.state]}{what}{version}{before}{back}{why}")
+    why = f": {target.error}" if target.error else ""
+    return render.clean(
+        " ".join(filter(None, (f"{target.node_name}: {_MARKS[target.state]}", what))) + before + back + why
+    )
 
 
 def end_sentence(operation: OperationInFull) -> str:

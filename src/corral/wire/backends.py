@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from corral.wire.base import Lenient, Strict
 from corral.wire.nodes import Bytes, Name
@@ -55,6 +56,16 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
 NodeList = Annotated[list[Name], Field(min_length=1, max_length=NODES_MAX)]
 
 
+def _check_duration(text: str) -> str:
+    if not re.fullmatch(DURATION, text, re.ASCII):
+        raise ValueError(f"{text[:40]!r} is not a duration such as 90s, 30m, 1h or 7d")
+    return text
+
+
+# The pattern stands in the description; whoever breaks it is told in words.
+Duration = Annotated[str, AfterValidator(_check_duration), WithJsonSchema({"type": "string", "pattern": DURATION})]
+
+
 class StrategyIn(Strict):
     """How a fan-out goes over its nodes."""
 
@@ -67,7 +78,7 @@ class StrategyIn(Strict):
     )
     stop_on_failure: bool = Field(default=False, description="After a failure later waves are not begun.")
     rollback: bool = Field(default=False, description="After a failure changed nodes go back to what they had.")
-    deadline: Annotated[str, StringConstraints(pattern=DURATION)] | None = Field(
+    deadline: Duration | None = Field(
         default=None, description="How long an absent node may owe it: 90s, 30m, 1h, 7d. Absent: for ever."
     )
 

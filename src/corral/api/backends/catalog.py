@@ -14,11 +14,12 @@ from corral.api.backends.upgrades import current_upgrades
 from corral.api.operations.views import TASK_TYPES, display_name
 from corral.api.parts import AdminIn, Parts, PartsIn
 from corral.backends import listing as listings
+from corral.backends.catalog import Catalog
 from corral.domain.backend import GalleryEntry, InstalledBackend
 from corral.domain.errors import StoreUnavailable
 from corral.domain.node import Node
 from corral.domain.operation import ACTIVE, Operation
-from corral.policy.catalog import newest
+from corral.policy.catalog import choose, newest
 from corral.policy.status import status_of
 from corral.policy.upgrades import UpgradeFound
 from corral.store import installed as installed_store
@@ -87,7 +88,7 @@ async def list_catalog(parts: PartsIn, _: AdminIn, page: Annotated[PageIn, Query
     found = listings.listing(parts.catalog, registry.nodes, registry.installed, query)
     busy = _busy(registry.live)
     return CatalogPageOut(
-        backends=[_entry(row, busy) for row in found.items],
+        backends=[_entry(parts.catalog, row, busy) for row in found.items],
         processing_backends={name: operation.id for name, operation in busy.items()},
         task_types={name: TASK_TYPES[operation.kind] for name, operation in busy.items()},
         available_backends=found.available,
@@ -105,7 +106,7 @@ def _busy(live: Iterable[Operation]) -> dict[str, Operation]:
     return {display_name(one): one for one in live if one.state in ACTIVE and one.scope_node is None}
 
 
-def _entry(row: listings.ListedBackend, busy: dict[str, Operation]) -> CatalogEntryOut:
+def _entry(catalog: Catalog, row: listings.ListedBackend, busy: dict[str, Operation]) -> CatalogEntryOut:
     entry = row.entry
     operation = busy.get(entry.name)
     versions = [place.installed.version for place in row.nodes]
@@ -129,12 +130,22 @@ def _entry(row: listings.ListedBackend, busy: dict[str, Operation]) -> CatalogEn
         versions=list(row.versions),
         meta_backend_for=row.meta_for,
         installed=row.is_installed,
-        version=installed or row.version,
+        version=installed or row.version or _version_of_meta(catalog, row),
         processing=operation is not None,
         job_id=operation.id if operation else None,
         is_deletion=operation is not None and operation.kind.is_deletion,
         nodes=[_place(place.node, place.installed, installed) for place in row.nodes],
     )
+
+
+def _version_of_meta(catalog: Catalog, row: listings.ListedBackend) -> str:
+    """What a present node would get; the same on every page, if nodes would get different ones."""
+    for word in row.capabilities:
+        build = catalog.get(f"{row.entry.gallery}@{choose(row.entry.capabilities, word)}")
+        version = newest(build) if build is not None else None
+        if version is not None:
+            return version.version
+    return ""
 
 
 @router.get("/backends")
@@ -196,7 +207,7 @@ async def list_available(parts: PartsIn, _: AdminIn) -> list[CatalogEntryOut]:
     query = listings.Query(items=listings.ITEMS_MAX)
     found = listings.listing(parts.catalog, registry.nodes, registry.installed, query)
     busy = _busy(registry.live)
-    return [_entry(row, busy) for row in found.items if row.capabilities or row.is_installed]
+    return [_entry(parts.catalog, row, busy) for row in found.items if row.capabilities or row.is_installed]
 
 
 @router.get("/backends/known")

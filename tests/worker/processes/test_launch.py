@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest
 from corral.worker.processes.errors import BadManifest
 from corral.worker.processes.launch import Place, clean_environment, hash_wish, listens_on, make_launch
+from corral.worker.processes.machine import describe_exit
+from corral.worker.processes.probe import is_bindable
 from corral.worker.processes.restarts import Patience, Restarts
 from corral.worker.processes.threads import ThreadBudget
 from corral.worker.work import Runnable
@@ -170,3 +173,26 @@ def test_pauses_double_up_to_a_minute_and_start_over_after_five_minutes_of_healt
     healthy = restarts.after_crash(300.0, patience)
     assert (healthy.pause_s(patience), healthy.total) == (1, 10)
     assert Restarts(total=10**6, in_a_row=10**6).pause_s(patience) == 60
+
+
+@pytest.mark.behaviour("OPS-73")
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended with exit code 0"),
+        (137, "ended with exit code 137"),
+        (-11, "was ended by SIGSEGV"),
+        (-9, "was ended by SIGKILL, perhaps for want of memory"),
+        (-250, "was ended by signal 250"),
+        (None, "ended, and nobody saw how"),
+    ],
+)
+def test_an_end_is_told_in_words(code: int | None, words: str):
+    assert describe_exit(code) == words
+
+
+def test_a_port_that_another_program_listens_on_is_not_free():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert not is_bindable("127.0.0.1", port)
+    assert is_bindable("127.0.0.1", port)

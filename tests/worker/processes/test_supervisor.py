@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import psutil
 import pytest
 
 from corral.domain.backend import Probe
-from corral.domain.errors import InvalidRequest, NotFound
+from corral.domain.errors import Conflict, InvalidRequest, NotFound
 from corral.worker.processes.errors import AddressMismatch, EngineFailed, ProcessStopping
 from corral.worker.processes.ports import PortPool
+from corral.worker.processes.restarts import Patience
 from corral.worker.work import Processes
 from tests.support.waiting import eventually
 from tests.worker.processes.scene import NoReport, Scene, ask, crash, wish
@@ -24,6 +26,15 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+async def kill(pid: int) -> None:
+    psutil.Process(pid).kill()
+
+    async def is_dead() -> bool:
+        return not is_alive(pid)
+
+    await eventually(is_dead)
 
 
 @pytest.mark.behaviour("PROC-1")
@@ -73,7 +84,7 @@ async def test_a_process_that_died_is_not_given_as_running_and_its_port_comes_ba
     scene.install()
     supervisor = await scene.start()
     first = await supervisor.start_backend(wish(), NoReport())
-    psutil.Process(first.pid).kill()
+    await kill(first.pid)
     assert first not in supervisor.running()
     second = await supervisor.start_backend(wish(), NoReport())
     assert second.pid != first.pid
@@ -259,14 +270,16 @@ async def test_ending_a_backend_ends_its_processes_and_none_of_a_sibling(scene: 
 @pytest.mark.behaviour("OPS-83")
 async def test_dead_and_stopping_processes_are_not_told(scene: Scene):
     scene.install()
-    supervisor = await scene.start(grace_s=0.5)
-    await supervisor.start_backend(wish("slow", ignore_term="yes"), NoReport())
+    supervisor = await scene.start(grace_s=0.5, patience=Patience(first_s=3_600))
+    slow = await supervisor.start_backend(wish("slow", ignore_term="yes"), NoReport())
     dead = await supervisor.start_backend(wish("dead"), NoReport())
+    await kill(dead.pid)
+    assert [one for one in supervisor.running() if one.state != "backing_off"] == [slow]
     async with asyncio.TaskGroup() as group:
         group.create_task(supervisor.stop_exactly("slow#0"))
         await asyncio.sleep(0)
-        psutil.Process(dead.pid).kill()
-        assert [one.key for one in supervisor.running() if one.pid] == []
+        assert is_alive(slow.pid)
+        assert [one for one in supervisor.running() if one.pid] == []
 
 
 @pytest.mark.behaviour("PROC-3")
@@ -351,3 +364,54 @@ async def _outcome(work: Coroutine[Any, Any, object]) -> object:
         return await work
     except (EngineFailed, ProcessStopping) as error:
         return error
+
+
+@pytest.mark.behaviour("PROC-4")
+async def test_an_engine_that_checks_a_key_gets_one_of_its_own_and_listens_for_others(scene: Scene):
+    scene.install(api_key="environment", environment={"KEY": "{api_key}"})
+    supervisor = await scene.start(host="0.0.0.0", advertised_host="localhost")
+    first = await supervisor.start_backend(wish("a"), NoReport())
+    second = await supervisor.start_backend(wish("b"), NoReport())
+    assert first.address.startswith("localhost:")
+    seen = [(await ask(process))["environment"]["KEY"] for process in (first, second)]
+    assert seen == [supervisor.api_key_of("a#0"), supervisor.api_key_of("b#0")]
+    assert len(set(seen)) == 2
+    assert supervisor.api_key_of("c#0") is None
+
+
+async def test_a_port_that_another_program_holds_is_left_out(scene: Scene):
+    scene.install()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        supervisor = await scene.start(port_base=port)
+        process = await supervisor.start_backend(wish(), NoReport())
+        assert process.address != f"127.0.0.1:{port}"
+        assert await ask(process)
+
+
+async def test_an_option_that_the_engine_does_not_have_takes_no_port(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    with pytest.raises(InvalidRequest, match="no option colour"):
+        await supervisor.start_backend(wish(colour="red"), NoReport())
+    assert supervisor.running() == ()
+    assert supervisor._around.ports.running() == 0
+
+
+@pytest.mark.behaviour("PROC-1")
+async def test_a_start_that_failed_can_be_tried_again(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    with pytest.raises(EngineFailed):
+        await supervisor.start_backend(wish(fail="1"), NoReport())
+    assert await ask(await supervisor.start_backend(wish(), NoReport()))
+
+
+@pytest.mark.behaviour("PROC-6")
+async def test_a_worker_that_stops_starts_nothing_more(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    await supervisor.stop()
+    with pytest.raises(Conflict) as caught:
+        await supervisor.start_backend(wish(), NoReport())
+    assert caught.value.slug == "worker_stopping"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import structlog
 
+from corral.worker.backends.layout import identity_of
 from corral.worker.processes.engine import READY_POLL_S, Around, Engine, Wanted, probe_url
 from corral.worker.processes.journal import ProcessRecord
 from corral.worker.processes.keys import parse_key
-from corral.worker.processes.launch import identity_of
 from corral.worker.processes.machine import Birth, Running
 from corral.worker.work import Runnable
 
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 async def adopt_all(around: Around, keep: Callable[[Wanted], Engine]) -> dict[str, Verdict]:
     """`keep` makes an engine of each process that goes on and puts it on the table. What became of each key."""
     records = around.journal.load()
-    markers = await around.machine.markers(str(around.options.root))
+    markers = await around.machine.markers(around.options.home)
     async with asyncio.TaskGroup() as group:
         for marker in markers - {record.marker for record in records}:
             log.warning("an engine that no record names is ended", marker=marker)

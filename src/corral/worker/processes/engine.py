@@ -20,10 +20,11 @@ from corral.domain.errors import CorralError
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.guard import Done, Failed, attempt
 from corral.runtime.tasks import Tasks
+from corral.worker.backends.layout import identity_of
 from corral.worker.processes.errors import EngineFailed, ProcessStopping, StopFailed
 from corral.worker.processes.journal import ProcessJournal, ProcessRecord
 from corral.worker.processes.keys import ProcessKey
-from corral.worker.processes.launch import LOOPBACK, MARKER, Place, identity_of, listens_on, make_launch
+from corral.worker.processes.launch import LOOPBACK, MARKER, Place, listens_on, make_launch
 from corral.worker.processes.logs.shelf import LogShelf
 from corral.worker.processes.logs.tail import Tail
 from corral.worker.processes.machine import Birth, Machine, Ready, Running, Spawn, describe_exit
@@ -70,7 +71,7 @@ class Wanted:
 
     key: ProcessKey
     runnable: Runnable
-    identity: str
+    identity: tuple[int, int]
     command_hash: str
     wish: StartBackend
 
@@ -167,7 +168,7 @@ class Engine:
             version=self.wanted.runnable.version,
             address=self.address,
             pid=pid,
-            state=self.state,
+            state=str(self.state),
             restarts=self.restarts.total,
         )
 
@@ -263,7 +264,7 @@ class Engine:
         around, wanted = self._around, self.wanted
         place = self._take_place()
         launch = make_launch(wanted.runnable, wanted.wish, place, around.options.environment)
-        marker = f"{around.ids.new_id()}@{around.options.root}"
+        marker = f"{around.ids.new_id()}@{around.options.home}"
         self._began_after = self.tail.begin(f"starting {self.backend} {wanted.runnable.version} on port {place.port}")
         self._write(marker, None)
         wish = Spawn(

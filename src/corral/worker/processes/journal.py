@@ -39,7 +39,8 @@ class ProcessRecord:
     backend: str
     version: str
     directory: str
-    identity: str
+    # Device and inode of the folder.
+    identity: tuple[int, int]
     command_hash: str
     wish: StartBackend
     api_key: str = field(default="", repr=False)
@@ -84,11 +85,13 @@ def _read(value: dict[str, Any]) -> ProcessRecord:
         raise ValueError(f"format {value['format']!r}")
     parse_key(value["key"])
     birth, wish = value["birth"], value["wish"]
-    texts = ("key", "marker", "backend", "version", "directory", "identity", "command_hash", "api_key")
+    device, inode = value["identity"]
+    texts = ("key", "marker", "backend", "version", "directory", "command_hash", "api_key")
     return ProcessRecord(
         birth=None if birth is None else Birth(pid=int(birth["pid"]), born_s=float(birth["born_s"])),
         port=int(value["port"]),
         threads=int(value["threads"]),
+        identity=(int(device), int(inode)),
         wish=StartBackend(**wish),
         **{name: str(value[name]) for name in texts},
     )

@@ -116,15 +116,6 @@ def hash_wish(runnable: Runnable, wish: StartBackend) -> str:
     return hashlib.sha256(json.dumps([means, asks], sort_keys=True).encode()).hexdigest()
 
 
-def identity_of(directory: Path) -> str | None:
-    """Device and inode: a folder that was made anew at the same path is another one. None if it is not there."""
-    try:
-        found = directory.stat()
-    except OSError:
-        return None
-    return f"{found.st_dev}:{found.st_ino}"
-
-
 def _values(runnable: Runnable, wish: StartBackend, place: Place) -> dict[str, str]:
     return {
         "dir": str(runnable.directory),

@@ -34,3 +34,8 @@ class SupervisorOptions:
     patience: Patience = field(default_factory=Patience)
     logs: LogLimits = field(default_factory=LogLimits)
     tail: TailLimits = field(default_factory=TailLimits)
+
+    @property
+    def home(self) -> str:
+        """What engines of this worker are marked with: the same for every way to write the path."""
+        return str(self.root.resolve())

@@ -21,12 +21,13 @@ from corral.ports.runtime import Clock, Ids
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
+from corral.worker.backends.layout import identity_of
 from corral.worker.processes.adoption import adopt_all
 from corral.worker.processes.engine import Around, Engine, Wanted
 from corral.worker.processes.errors import AddressMismatch, ProcessStopping, StopFailed
 from corral.worker.processes.journal import ProcessJournal
 from corral.worker.processes.keys import ProcessKey, parse_key
-from corral.worker.processes.launch import hash_wish, identity_of
+from corral.worker.processes.launch import LOOPBACK, hash_wish
 from corral.worker.processes.logs.shelf import LogShelf
 from corral.worker.processes.logs.tail import Tail
 from corral.worker.processes.machine import Machine, Ready
@@ -74,7 +75,7 @@ class Supervisor:
             machine=parts.machine or SystemMachine(parts.clock),
             ready=parts.ready or self._http,
             find=parts.find,
-            ports=PortPool(range=port_range, is_bindable=parts.is_bindable or partial(is_bindable, options.host)),
+            ports=PortPool(range=port_range, is_bindable=parts.is_bindable or partial(_is_free, options.host)),
             threads=ThreadBudget(total=options.threads),
             journal=ProcessJournal(options.root / "running"),
             shelf=LogShelf(options.root / "logs", options.logs),
@@ -219,3 +220,8 @@ class Supervisor:
 
         outcome = await attempt(copy)
         return outcome if isinstance(outcome, Failed) else None
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Some engines listen on the host, others on the loopback."""
+    return is_bindable(host, port) and (host == LOOPBACK or is_bindable(LOOPBACK, port))

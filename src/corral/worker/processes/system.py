@@ -38,7 +38,7 @@ class SystemMachine:
             process = await asyncio.create_subprocess_exec(
                 *wish.command,
                 env=dict(wish.environment),
-                cwd=wish.directory,
+                cwd=str(wish.directory),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -135,7 +135,14 @@ def _signal_all(birth: Birth | None, marker: str, number: signal.Signals) -> Non
 def _members(birth: Birth | None, marker: str) -> list[psutil.Process]:
     """The engine's processes that live. A session keeps the pid of its leader from being used again."""
     session = birth.pid if birth is not None and _leads_still(birth) else None
-    return [process for process in psutil.process_iter() if _belongs(process, session, marker)]
+    return [process for process in _processes() if _belongs(process, session, marker)]
+
+
+def _processes() -> Iterator[psutil.Process]:
+    """Not `process_iter`: what it remembers of a pid may be of the process that had it before."""
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error):
+            yield psutil.Process(pid)
 
 
 def _leads_still(birth: Birth) -> bool:
@@ -160,7 +167,7 @@ def _belongs(process: psutil.Process, session: int | None, marker: str) -> bool:
 
 def _markers(home: str) -> frozenset[str]:
     found = set()
-    for process in psutil.process_iter():
+    for process in _processes():
         with contextlib.suppress(psutil.Error, OSError, ValueError):
             marker = process.environ().get(MARKER, "")
             if marker.endswith(f"@{home}") and process.status() != psutil.STATUS_ZOMBIE:

@@ -10,7 +10,7 @@ from corral.bus.subjects import Role
 from corral.worker.address import Advertised
 from corral.worker.agent import Agent, Profile, Surroundings
 from corral.worker.identity import Identity
-from corral.worker.link import Grant
+from corral.worker.link import Duties, Grant
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
@@ -67,6 +67,7 @@ class Scene:
         self.ends: list[BaseException | None] = []
         self.tokens_in_use: list[str] = []
         self.opened: list[RecordedBus] = []
+        self.duties: Duties | None = None
         self._boots = 0
         self._agents: list[Agent] = []
 
@@ -89,6 +90,7 @@ class Scene:
             new_bus_key=lambda: (f"SU-{len(self.saved)}", f"U-{len(self.saved)}"),
             clock=self.clock,
             rng=chance(self.loop.seed, f"worker {self._boots}"),
+            duties=self.duties,
         )
         made = Agent(Profile(**(values | changes)), self.identity, around, on_end=self.ends.append)
         self._agents.append(made)

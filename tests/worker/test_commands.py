@@ -1,0 +1,259 @@
+"""Commands other than jobs: what is installed, what runs, logs, stops, and the files of models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.app.settings import WorkerSettings
+from corral.app.worker import compose_worker
+from corral.bus import subjects
+from corral.bus.messages import (
+    DeleteModel,
+    ListBackends,
+    ListRunning,
+    ReadLog,
+    StopBackend,
+    StopModel,
+)
+from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound
+from corral.domain.node import NodeType
+from corral.worker.jobs.model_files import delete_model
+from tests.worker.job_scene import CPU, CUDA, JobScene, play
+from tests.worker.scene import Scene
+from tests.worker.scene import play as play_membership
+
+
+def test_what_is_installed_and_what_was_removed_is_listed():
+    async def story(scene: JobScene) -> None:
+        scene.installer.put(CPU, "3", alias="llama-cpp", generation=4, size_bytes=5, previous_version="2")
+        scene.disk.removed[CUDA] = 9
+        told = await scene.ask(subjects.BACKEND_LIST, ListBackends())
+        (item,) = told.backends
+        assert (item.name, item.version, item.alias, item.generation) == (CPU, "3", "llama-cpp", 4)
+        assert (item.digest, item.size_bytes, item.previous_version) == ("sha256:3", 5, "2")
+        assert (told.boot_id, told.removed) == ("boot-1", {CUDA: 9})
+
+    play(story)
+
+
+def test_what_runs_is_told_with_its_place_and_what_is_stopping_is_not():
+    async def story(scene: JobScene) -> None:
+        running = scene.processes.run("qwen#1", CPU)
+        scene.processes.run("old#0", CPU, state="stopping")
+        told = await scene.ask(subjects.MODELS_RUNNING, ListRunning())
+        assert (told.boot_id, told.processes) == ("boot-1", (running,))
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-15")
+def test_a_stop_names_a_backend_or_says_all_and_otherwise_ends_nothing():
+    async def story(scene: JobScene) -> None:
+        scene.installer.put(CPU, meta="llama-cpp")
+        scene.processes.run("qwen#0", CPU)
+        scene.processes.run("mistral#0", CUDA)
+        for message in (StopBackend(), StopBackend(force=True), StopBackend(backend=CPU, all=True)):
+            with pytest.raises(InvalidRequest) as refused:
+                await scene.ask(subjects.BACKEND_STOP, message)
+            assert refused.value.slug == "stop_of_what"
+        assert len(scene.processes.table) == 2
+        # By the meta under which it was installed.
+        told = await scene.ask(subjects.BACKEND_STOP, StopBackend(backend="llama-cpp"))
+        assert (told.stopped, told.survivors) == (("qwen#0",), ())
+        scene.processes.run("wedged#0", CPU)
+        scene.processes.immortal.add("wedged#0")
+        told = await scene.ask(subjects.BACKEND_STOP, StopBackend(all=True))
+        assert (told.stopped, told.survivors) == (("mistral#0",), ("wedged#0",))
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-15")
+def test_a_slow_stop_and_a_waiting_reader_hold_up_nobody():
+    async def story(scene: JobScene) -> None:
+        scene.processes._stop_s = 20.0
+        scene.processes.run("slow#0", CPU)
+        scene.processes.lines["slow#0"] = []
+        asking = [
+            scene.loop.create_task(scene.ask(subjects.MODEL_STOP, StopModel(process_key="slow#0"))),
+            scene.loop.create_task(scene.ask(subjects.BACKEND_LOGS, ReadLog(key="slow#0", wait_s=5))),
+        ]
+        await scene.clock.sleep(1)
+        began = scene.clock.monotonic()
+        assert (await scene.ask(subjects.MODEL_STOP, StopModel(process_key="other#0"))).terminated
+        assert (await scene.ask(subjects.BACKEND_LOGS, ReadLog())).keys == ("slow#0",)
+        assert scene.clock.monotonic() - began < 2
+        for task in asking:
+            await task
+
+    play(story)
+
+
+def test_exactly_one_process_is_stopped_and_another_address_is_left_alone():
+    async def story(scene: JobScene) -> None:
+        running = scene.processes.run("qwen#0", CPU)
+        scene.processes.run("qwen#1", CPU)
+        told = await scene.ask(subjects.MODEL_STOP, StopModel(process_key="qwen#0", expected_address="1.2.3.4:5"))
+        assert (told.matched, told.terminated) == (True, False)
+        assert running.address in told.problem
+        told = await scene.ask(subjects.MODEL_STOP, StopModel(process_key="qwen#0", expected_address=running.address))
+        assert (told.matched, told.terminated, told.address) == (True, True, running.address)
+        told = await scene.ask(subjects.MODEL_STOP, StopModel(process_key="qwen#0"))
+        assert (told.matched, told.terminated) == (False, True)
+        assert list(scene.processes.table) == ["qwen#1"]
+
+    play(story)
+
+
+def test_lines_of_a_log_are_read_within_bounds():
+    async def story(scene: JobScene) -> None:
+        scene.processes.lines["qwen#0"] = [f"line {number}" for number in range(1, 5001)]
+        told = await scene.ask(subjects.BACKEND_LOGS, ReadLog(key="qwen#0", after=-5, limit=10**9))
+        assert (len(told.lines), told.lines[0].number, told.next) == (2000, 1, 2000)
+        told = await scene.ask(subjects.BACKEND_LOGS, ReadLog(key="qwen#0", after=4999, limit=0))
+        assert [line.text for line in told.lines] == ["line 5000"]
+        began = scene.clock.monotonic()
+        assert (await scene.ask(subjects.BACKEND_LOGS, ReadLog(key="qwen#0", after=5000, wait_s=1e9))).lines == ()
+        assert 5 <= scene.clock.monotonic() - began < 7
+        with pytest.raises(NotFound):
+            await scene.ask(subjects.BACKEND_LOGS, ReadLog(key="nobody#0"))
+
+    play(story)
+
+
+@pytest.mark.behaviour("OPS-84")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../secret",
+        "a/../../secret",
+        "/etc",
+        "a\x00b",
+        "out",
+        "out/secret.gguf",
+        "out/secret",
+        "chain",
+        "loop",
+        "a/out2/secret.gguf",
+        "x" * 5000,
+    ],
+)
+def test_a_name_that_leads_out_of_the_models_folder_is_refused_and_touches_nothing(tmp_path: Path, name: str):
+    models, outside = tmp_path / "models", tmp_path / "outside"
+    (models / "a").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.gguf").write_text("keep")
+    (tmp_path / "secret").write_text("keep")
+    (models / "kept.gguf").write_text("keep")
+    (models / "out").symlink_to(outside)
+    (models / "a" / "out2").symlink_to(outside)
+    (models / "chain").symlink_to(models / "out")
+    (models / "loop").symlink_to(models / "loop")
+    with pytest.raises(CorralError) as refused:
+        delete_model(models, name)
+    assert isinstance(refused.value, NotAllowed | InvalidRequest)
+    assert (outside / "secret.gguf").read_text() == "keep"
+    assert (tmp_path / "secret").read_text() == "keep"
+    assert sorted(each.name for each in models.iterdir()) == ["a", "chain", "kept.gguf", "loop", "out"]
+
+
+@pytest.mark.behaviour("OPS-84")
+def test_links_inside_a_model_go_and_what_they_point_to_stays(tmp_path: Path):
+    models, outside = tmp_path / "models", tmp_path / "outside"
+    (models / "qwen").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.gguf").write_text("keep")
+    (models / "qwen" / "weights.gguf").write_text("12345")
+    (models / "qwen" / "folder").symlink_to(outside)
+    (models / "qwen" / "file").symlink_to(outside / "secret.gguf")
+    told = delete_model(models, "qwen")
+    assert told.files == 2
+    assert told.freed_bytes >= 5
+    assert list(models.iterdir()) == []
+    assert (outside / "secret.gguf").read_text() == "keep"
+
+
+def test_a_model_is_a_folder_or_a_file_with_what_is_called_like_it(tmp_path: Path):
+    for name in (
+        "qwen.gguf",
+        "qwen.yaml",
+        "qwen",
+        "qwen2.gguf",
+        "org/deep/model.gguf",
+        "qwen-mmproj.gguf",
+        "x[1].gguf",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("12345678")
+    (tmp_path / "qwen.cache").mkdir()
+    told = delete_model(tmp_path, "qwen")
+    assert (told.model, told.files, told.freed_bytes) == ("qwen", 3, 24)
+    # The second call finds nothing to do.
+    assert delete_model(tmp_path, "qwen").files == 0
+    assert delete_model(tmp_path, "x[1].gguf").files == 1
+    assert delete_model(tmp_path, "org/deep/model.gguf").files == 1
+    assert delete_model(tmp_path, "org").files == 0
+    left = sorted(each.name for each in tmp_path.iterdir())
+    assert left == ["qwen-mmproj.gguf", "qwen.cache", "qwen2.gguf"]
+
+
+@pytest.mark.behaviour("OPS-84")
+def test_a_model_is_deleted_over_the_bus_and_a_wrong_name_is_told(tmp_path: Path):
+    async def story(scene: JobScene) -> None:
+        await scene.kill()
+        scene.models_dir = tmp_path
+        (tmp_path / "qwen.gguf").write_text("1234")
+        await scene.start()
+        told = await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="qwen"))
+        assert (told.files, told.freed_bytes) == (1, 4)
+        with pytest.raises(NotAllowed) as refused:
+            await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="../" + tmp_path.name))
+        assert refused.value.slug == "outside_models"
+
+    play(story)
+
+
+@pytest.mark.parametrize("node_type", list(NodeType))
+async def test_only_a_node_that_has_backends_hears_of_them(tmp_path: Path, node_type: NodeType):
+    settings = WorkerSettings(join="http://127.0.0.1:1", worker_home=tmp_path, node_type=node_type)
+    worker = compose_worker(settings)
+    await worker.health.stop()
+    assert (worker.runner is not None) == (node_type is NodeType.BACKEND)
+    assert (worker.agent._around.duties is not None) == (node_type is NodeType.BACKEND)
+
+
+class NotedDuties:
+    """Duties that note what the worker's membership tells them."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    async def subscribe(self, bus: object, node_id: str) -> None:
+        self.said.append(f"subscribe {node_id}")
+
+    def on_bus(self) -> None:
+        self.said.append("on bus")
+
+    def registered(self) -> None:
+        self.said.append("registered")
+
+
+def test_duties_begin_before_the_bus_and_are_told_of_every_place():
+    duties = NotedDuties()
+
+    async def story(scene: Scene) -> None:
+        scene.duties = duties
+        await scene.member()
+        assert duties.said[0] == "registered"
+        assert duties.said.index("subscribe node-1") < duties.said.index("on bus")
+        scene.frontend.remove(scene.frontend.only_node())
+        await scene.until(lambda: duties.said.count("registered") == 2)
+        await scene.until(lambda: duties.said.count("on bus") == 2)
+
+    play_membership(story)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,14 @@ class Engine:
     url: str
     log: Path
     version: Version
+    # What it said about its health on the way to being ready.
+    healths: set[int] = field(default_factory=set)
 
     async def ready(self) -> None:
         async def is_ready() -> bool:
             assert self.process.poll() is None, self.said()
-            return await self.health() == 200
+            self.healths.add(await self.health())
+            return 200 in self.healths
 
         await eventually(is_ready, within_s=90.0)
 
@@ -99,7 +103,9 @@ class Engine:
             return Call(status=answer.status, content=await answer.read(), headers=answer.headers.copy())
 
     async def post(self, path: str, body: Any, *, key: str = KEY) -> Call:
-        given = {"data": body} if isinstance(body, (bytes, aiohttp.FormData)) else {"json": body}
+        if isinstance(body, bytes):
+            body = io.BytesIO(body)
+        given = {"data": body} if isinstance(body, (io.BytesIO, aiohttp.FormData)) else {"json": body}
         async with self._session(key) as session, session.post(path, **given) as answer:
             return Call(status=answer.status, content=await answer.read(), headers=answer.headers.copy())
 
@@ -155,7 +161,7 @@ def check(name: str, folder: Path, version: str = "") -> str:
 
 @contextmanager
 def running(
-    name: str, folder: Path, *, model: Path | str = "", version: str = "", **options: object
+    name: str, folder: Path, *, model: Path | str = "", called: str = "our-model", version: str = "", **options: object
 ) -> Iterator[Engine]:
     """An engine of the gallery with one thread, ready or not yet. Options are the model's settings."""
     chosen = version_of(name, version)
@@ -171,7 +177,7 @@ def running(
         python=str(interpreter(name, chosen)),
     )
     settings = {key: str(value).lower() for key, value in options.items()}
-    wish = StartBackend(job_id="1", backend=name, model="our-model", model_path=str(model), options=settings)
+    wish = StartBackend(job_id="1", backend=name, model=called, model_path=str(model), options=settings)
     place = Place(host="127.0.0.1", port=free_port(), threads=1, api_key=KEY)
     launch = make_launch(runnable, wish, place, os.environ)
     log = folder / "log"

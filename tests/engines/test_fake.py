@@ -1,0 +1,268 @@
+"""The pretend engine: what it promises is what other tests stand on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+import pytest
+
+from tests.engines.running import Call, Engine, check, running
+from tests.support.waiting import eventually
+
+LONG = " ".join(f"word{place}" for place in range(100))
+
+
+def text_of(call: Call) -> str:
+    assert call.status == 200, call.content
+    return str(call.json()["choices"][0]["message"]["content"])
+
+
+def events_of(call: Call) -> list[Any]:
+    events = call.content.decode().split("\n\n")
+    assert events[-2:] == ["data: [DONE]", ""]
+    return [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+
+
+async def order(engine: Engine, **wish: object) -> None:
+    assert (await engine.post("/_control", wish)).status == 200
+
+
+@pytest.mark.behaviour("ENG-13")
+async def test_the_same_call_gets_the_same_answer_and_another_model_another(tmp_path: Path):
+    with running("fake", tmp_path / "a", version="1.0.0") as one, running("fake", tmp_path / "b") as two:
+        await one.ready()
+        await two.ready()
+        first, second = await one.chat("Hello"), await two.chat("Hello")
+        assert text_of(first) == text_of(second) == text_of(await one.chat("Hello"))
+        assert text_of(await one.chat("Good bye")) != text_of(first)
+        # An upgrade can be seen.
+        assert first.json()["system_fingerprint"] == "fake-1.0.0"
+        assert second.json()["system_fingerprint"] == "fake-2.0.0"
+    with running("fake", tmp_path / "c", called="another-model") as three:
+        await three.ready()
+        assert text_of(await three.chat("Hello")) != text_of(first)
+
+
+@pytest.mark.behaviour("ENG-13")
+async def test_a_stream_says_the_same_and_tells_its_usage(tmp_path: Path):
+    with running("fake", tmp_path) as engine:
+        await engine.ready()
+        whole = (await engine.chat("Hello", max_tokens=5)).json()
+        streamed = await engine.chat("Hello", max_tokens=5, stream=True, stream_options={"include_usage": True})
+        completed = (await engine.post("/v1/completions", {"prompt": "Hello", "max_tokens": 3})).json()
+    events = events_of(streamed)
+    said = [choice["delta"].get("content", "") for event in events for choice in event["choices"]]
+    assert "".join(said) == whole["choices"][0]["message"]["content"]
+    assert len([word for word in said if word]) == 5
+    assert [choice["finish_reason"] for choice in events[-2]["choices"]] == ["length"]
+    assert events[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 5
+    assert len(completed["choices"][0]["text"].split()) == 3
+
+
+@pytest.mark.behaviour("ENG-13")
+async def test_embeddings_of_similar_texts_are_similar(tmp_path: Path):
+    with running("fake", tmp_path) as engine:
+        await engine.ready()
+        texts = ["the old horse ran home", "the old horse ran away", "seven ships sailed north"]
+        answer = (await engine.post("/v1/embeddings", {"input": texts})).json()
+    one, two, three = [item["embedding"] for item in answer["data"]]
+
+    def likeness(left: list[float], right: list[float]) -> float:
+        return sum(a * b for a, b in zip(left, right, strict=True))
+
+    assert likeness(one, one) == pytest.approx(1.0)
+    assert likeness(one, two) > likeness(one, three)
+
+
+@pytest.mark.behaviour("ENG-14")
+async def test_a_known_beginning_is_not_read_again(tmp_path: Path):
+    with running("fake", tmp_path, cache_block=10) as engine:
+        await engine.ready()
+        first = (await engine.chat(LONG)).json()
+        again = (await engine.chat(LONG)).json()
+        longer = (await engine.chat(LONG + " and more of it")).json()
+        other = (await engine.chat("Something else. " + LONG)).json()
+        numbers = await engine.numbers()
+    assert first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    # "user", ":", the words, "assistant", ":": whole blocks of ten, and never all of it.
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] == again["timings"]["cache_n"] == 100
+    assert again["timings"]["prompt_n"] == again["usage"]["prompt_tokens"] - 100
+    assert longer["timings"]["cache_n"] == 100
+    assert other["timings"]["cache_n"] == 0
+    assert numbers["cached_tokens"] == 200
+    assert numbers["prompt_tokens"] == sum(each["usage"]["prompt_tokens"] for each in (first, again, longer, other))
+
+
+@pytest.mark.behaviour("ENG-14")
+async def test_a_conversation_goes_on_from_the_cache(tmp_path: Path):
+    with running("fake", tmp_path, cache_block=1) as engine:
+        await engine.ready()
+        messages = [{"role": "user", "content": "Hello there"}]
+        first = await engine.post("/v1/chat/completions", {"messages": messages})
+        messages += [{"role": "assistant", "content": text_of(first)}, {"role": "user", "content": "Go on"}]
+        second = (await engine.post("/v1/chat/completions", {"messages": messages})).json()
+    assert second["timings"]["cache_n"] == first.json()["usage"]["total_tokens"]
+
+
+@pytest.mark.behaviour("ENG-14")
+async def test_what_was_not_used_longest_is_forgotten(tmp_path: Path):
+    with running("fake", tmp_path, cache_block=10, cache_blocks=25, control=True) as engine:
+        await engine.ready()
+
+        async def cached(start: int) -> int:
+            prompt = " ".join(f"word{start + place}" for place in range(100))
+            wish = {"prompt": prompt, "max_tokens": 1}
+            return int((await engine.post("/v1/completions", wish)).json()["timings"]["cache_n"])
+
+        assert [await cached(0), await cached(1000), await cached(0)] == [0, 0, 99]
+        # Room for two and a half: the third drives out the end of the one that was not used since.
+        assert [await cached(2000), await cached(0)] == [0, 99]
+        assert await cached(1000) == 50
+        assert (await engine.numbers())["cache_blocks_used"] == 25
+        await order(engine, clear_cache=True)
+        assert await cached(0) == 0
+
+
+@pytest.mark.behaviour("ENG-14")
+async def test_time_passes_as_it_was_ordered(tmp_path: Path):
+    with running("fake", tmp_path, prompt_s=2, tokens_per_s=50) as engine:
+        await engine.ready()
+        first = (await engine.chat(LONG, max_tokens=8, ignore_eos=True)).json()["timings"]
+        again = (await engine.chat(LONG, max_tokens=8, ignore_eos=True)).json()["timings"]
+    assert first["prompt_ms"] >= 0.9 * first["prompt_n"] * 2
+    assert again["prompt_n"] < first["prompt_n"]
+    assert first["predicted_ms"] >= 0.9 * 7 * 20
+
+
+@pytest.mark.behaviour("ENG-15")
+async def test_calls_wait_for_a_slot_and_one_who_leaves_frees_it(tmp_path: Path):
+    with running("fake", tmp_path, slots=1, hang=1, control=True) as engine:
+        await engine.ready()
+
+        async def counts(running_now: int, waiting: int) -> bool:
+            numbers = await engine.numbers()
+            return (numbers["running"], numbers["waiting"]) == (running_now, waiting)
+
+        calls = [asyncio.create_task(engine.chat("Hello")) for _ in range(3)]
+        await eventually(lambda: counts(1, 2))
+        calls[0].cancel()
+        await eventually(lambda: counts(1, 1))
+        await order(engine, slots=2)
+        await eventually(lambda: counts(2, 0))
+        await order(engine, hang=0)
+        answers = await asyncio.gather(*calls[1:])
+        assert text_of(answers[0]) == text_of(answers[1])
+        await eventually(lambda: counts(0, 0))
+
+
+@pytest.mark.behaviour("ENG-16")
+async def test_it_dies_in_the_middle_of_an_answer(tmp_path: Path):
+    with running("fake", tmp_path, crash_after=2) as engine:
+        await engine.ready()
+        assert text_of(await engine.chat("Hello"))
+        with pytest.raises(aiohttp.ClientError):
+            await engine.chat("Hello", stream=True)
+        assert await engine.ended() == 70
+
+
+@pytest.mark.behaviour("ENG-16")
+async def test_every_third_call_fails_and_a_wrong_order_changes_nothing(tmp_path: Path):
+    with running("fake", tmp_path, fail_every=3, control=True) as engine:
+        await engine.ready()
+        assert [(await engine.chat("Hello")).status for _ in range(6)] == [200, 200, 500, 200, 200, 500]
+        for wrong in ({"fail_ever": 1}, {"fail_every": "often"}, {"fail_every": 0, "slots": -1}):
+            assert (await engine.post("/_control", wrong)).status == 400
+        assert (await engine.get("/_control")).json()["fail_every"] == 3
+        await order(engine, fail_every=0)
+        assert [(await engine.chat("Hello")).status for _ in range(3)] == [200, 200, 200]
+        with pytest.raises(aiohttp.ClientError):
+            await engine.post("/_control", {"crash": True})
+        assert await engine.ended() == 70
+
+
+@pytest.mark.behaviour("ENG-16")
+async def test_it_refuses_to_start(tmp_path: Path):
+    with running("fake", tmp_path, refuse_start=True) as engine:
+        assert await engine.ended() == 1
+    assert "told not to start" in engine.said()
+
+
+@pytest.mark.behaviour("ENG-16")
+async def test_its_health_is_slow_when_it_was_told(tmp_path: Path):
+    with running("fake", tmp_path, control=True) as engine:
+        await engine.ready()
+        await order(engine, health_s=3600)
+        asking = asyncio.create_task(engine.get("/health"))
+        # Everything else goes on.
+        assert text_of(await engine.chat("Hello"))
+        assert not asking.done()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+
+@pytest.mark.behaviour("ENG-16")
+async def test_it_holds_memory(tmp_path: Path):
+    with running("fake", tmp_path, memory_mib=64, control=True) as engine:
+        await engine.ready()
+
+        seen = psutil.Process(engine.process.pid)
+        before = seen.memory_info().rss
+        await order(engine, memory_mib=0)
+        assert before - seen.memory_info().rss > 50 << 20
+
+
+@pytest.mark.behaviour("ENG-6")
+async def test_it_loads_for_a_while_and_ends_in_order(tmp_path: Path):
+    with running("fake", tmp_path, load_s=0.3) as engine:
+        await engine.ready()
+        assert engine.end() == 0
+    assert 503 in engine.healths
+
+
+@pytest.mark.behaviour("ENG-5")
+async def test_nobody_is_answered_or_obeyed_without_the_key(tmp_path: Path):
+    with running("fake", tmp_path, control=True) as engine:
+        await engine.ready()
+        for path in ("/v1/chat/completions", "/_control"):
+            assert (await engine.post(path, {}, key="")).status == 401
+            assert (await engine.post(path, {}, key="wrong")).status == 401
+
+
+@pytest.mark.behaviour("ENG-16")
+async def test_nobody_is_obeyed_if_it_was_not_started_for_that(tmp_path: Path):
+    with running("fake", tmp_path) as engine:
+        await engine.ready()
+        assert (await engine.post("/_control", {"crash": True})).status == 404
+        assert await engine.health() == 200
+
+
+@pytest.mark.behaviour("ENG-11")
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/v1/chat/completions", {"messages": "Hello"}, "invalid_value"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 0.5}, "invalid_value"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONG}]}, "context_length_exceeded"),
+        ("/v1/completions", {"prompt": ["one", "two"]}, "invalid_value"),
+        ("/v1/embeddings", {"input": [1, 2]}, "invalid_value"),
+        ("/v1/embeddings", b"no json", "invalid_value"),
+    ],
+)
+async def test_a_wrong_call_is_told(path: str, body: object, code: str, tmp_path: Path):
+    with running("fake", tmp_path, context_size=64) as engine:
+        await engine.ready()
+        answer = await engine.post(path, body)
+        assert answer.status == 400
+        assert answer.json()["error"]["code"] == code
+
+
+@pytest.mark.behaviour("ENG-12")
+@pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "2.0.0"])
+def test_the_check_tells_the_version(version: str, tmp_path: Path):
+    assert check("fake", tmp_path, version) == version

@@ -1,0 +1,169 @@
+"""Piper speaks, faster-whisper listens: real processes, a real voice, a real model."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.engines.running import Engine, check, running
+from tests.support.models import VOICE, WHISPER
+
+SENTENCE = "The quick brown fox jumps over the lazy dog."
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.lower())
+
+
+@pytest.fixture(scope="module")
+def piper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with running("piper", tmp_path_factory.mktemp("piper"), model=VOICE.folder()) as engine:
+        asyncio.run(engine.ready())
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def whisper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("whisper")
+    with running("faster-whisper", folder, model=WHISPER.folder(), compute_type="int8", beam_size=1) as engine:
+        asyncio.run(engine.ready())
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def speech(piper: Engine) -> bytes:
+    answer = asyncio.run(piper.post("/v1/audio/speech", {"input": SENTENCE, "voice": "joe", "model": "our-model"}))
+    assert answer.status == 200
+    return answer.content
+
+
+def form(audio: bytes, **fields: str) -> aiohttp.FormData:
+    made = aiohttp.FormData()
+    made.add_field("file", audio, filename="speech.wav", content_type="audio/wav")
+    for name, value in ({"model": "our-model", "language": "en"} | fields).items():
+        made.add_field(name, value)
+    return made
+
+
+@pytest.mark.behaviour("ENG-9")
+async def test_what_piper_says_is_understood_word_for_word(whisper: Engine, speech: bytes):
+    answer = await whisper.post("/v1/audio/transcriptions", form(speech))
+    assert words_of(answer.json()["text"]) == WORDS
+    numbers = await whisper.numbers()
+    assert numbers["running"] == numbers["waiting"] == 0
+
+
+@pytest.mark.behaviour("ENG-9")
+async def test_every_format_of_a_transcription_is_there(whisper: Engine, speech: bytes):
+    async def heard(kind: str, **more: str) -> str:
+        answer = await whisper.post("/v1/audio/transcriptions", form(speech, response_format=kind, **more))
+        assert answer.status == 200
+        return answer.content.decode()
+
+    assert words_of(await heard("text")) == WORDS
+    assert re.match(r"1\n00:00:00,\d{3} --> 00:00:0\d,\d{3}\nThe quick", await heard("srt"))
+    assert re.match(r"WEBVTT\n\n00:00:00\.\d{3} --> 00:00:0\d\.\d{3}\nThe quick", await heard("vtt"))
+    full = await whisper.post(
+        "/v1/audio/transcriptions",
+        form(speech, response_format="verbose_json", **{"timestamp_granularities[]": "word"}),
+    )
+    told = full.json()
+    assert (told["task"], told["language"]) == ("transcribe", "en")
+    assert 2 < told["duration"] < 5
+    assert [word for item in told["words"] for word in words_of(item["word"])] == WORDS
+    assert words_of(told["segments"][0]["text"])[:2] == ["the", "quick"]
+
+
+@pytest.mark.behaviour("ENG-9")
+async def test_a_translation_is_english(whisper: Engine, speech: bytes):
+    answer = await whisper.post("/v1/audio/translations", form(speech, response_format="verbose_json"))
+    assert answer.json()["task"] == "translate"
+    assert words_of(answer.json()["text"]) == WORDS
+
+
+@pytest.mark.behaviour("ENG-9")
+async def test_speed_and_pcm(piper: Engine, speech: bytes):
+    def seconds(audio: bytes) -> float:
+        with wave.open(io.BytesIO(audio)) as file:
+            return float(file.getnframes() / file.getframerate())
+
+    fast = await piper.post("/v1/audio/speech", {"input": SENTENCE, "speed": 2.0})
+    assert seconds(fast.content) < 0.75 * seconds(speech)
+    pcm = await piper.post("/v1/audio/speech", {"input": SENTENCE, "response_format": "pcm"})
+    assert pcm.headers["Content-Type"] == "audio/pcm"
+    # 24,000 samples of two bytes a second; the voice never says it twice in the same time.
+    assert 0.5 < len(pcm.content) / 48_000 / seconds(speech) < 2
+
+
+@pytest.mark.behaviour("ENG-11")
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ({"input": ""}, 400, "input is not a text"),
+        ({"input": "x" * 5000}, 400, "input is not a text"),
+        ({"input": "x", "response_format": "mp3"}, 400, "is not one of wav, pcm"),
+        ({"input": "x", "speed": 9}, 400, "speed is not a number"),
+        (["x"], 400, "not a JSON object"),
+        (b"x" * (1 << 20), 413, "Too Large"),
+    ],
+)
+async def test_a_wrong_wish_for_speech_is_told(piper: Engine, body: object, status: int, sentence: str):
+    answer = await piper.post("/v1/audio/speech", body)
+    assert answer.status == status
+    error = answer.json()["error"]
+    assert sentence in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+@pytest.mark.behaviour("ENG-11")
+async def test_a_wrong_upload_is_told(whisper: Engine, speech: bytes):
+    wrong = [
+        (form(b"this is no audio"), "can be decoded", 400),
+        (form(speech, response_format="mp3"), "response_format", 400),
+        (form(speech, language="klingon"), "language 'klingon'", 400),
+        (form(speech, temperature="hot"), "temperature", 400),
+        (form(speech, prompt="x" * (1 << 15)), "prompt is larger", 413),
+        (form(b""), "no file", 400),
+        (b"no form", "multipart/form-data", 400),
+    ]
+    for body, sentence, status in wrong:
+        answer = await whisper.post("/v1/audio/transcriptions", body)
+        assert (answer.status, sentence in answer.json()["error"]["message"]) == (status, True), answer.content
+
+
+@pytest.mark.behaviour("ENG-5")
+async def test_nobody_is_answered_without_the_key(piper: Engine, whisper: Engine, speech: bytes):
+    for engine, path in ((piper, "/v1/audio/speech"), (whisper, "/v1/audio/transcriptions")):
+        assert (await engine.post(path, {"input": "a"}, key="")).status == 401
+        assert (await engine.get("/v1/models", key="wrong")).json()["error"]["code"] == "invalid_api_key"
+        assert (await engine.get("/v1/models")).json()["data"][0]["id"] == "our-model"
+        assert (await engine.get("/health", key="")).status == 200
+
+
+@pytest.mark.behaviour("ENG-12")
+def test_the_check_tells_the_version(tmp_path: Path):
+    assert check("piper", tmp_path) == "1.8.0"
+    assert check("faster-whisper", tmp_path) == "1.2.1"
+
+
+@pytest.mark.behaviour("ENG-7")
+@pytest.mark.parametrize("name", ["piper", "faster-whisper"])
+async def test_a_model_that_is_not_there_ends_it_with_a_sentence(name: str, tmp_path: Path):
+    (tmp_path / "nothing").mkdir()
+    with running(name, tmp_path / "engine", model=tmp_path / "nothing") as engine:
+        assert await engine.ended() == 1
+    assert "error: the model cannot be loaded" in engine.said()
+
+
+@pytest.mark.behaviour("ENG-6")
+async def test_it_was_not_ready_while_it_loaded(piper: Engine, whisper: Engine):
+    assert 503 in piper.healths
+    assert 503 in whisper.healths

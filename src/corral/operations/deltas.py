@@ -29,7 +29,7 @@ class Deltas:
         self._bus = bus
         self._frontend_id = frontend_id
         self._waiting: OrderedDict[str, OperationDelta] = OrderedDict()
-        self._watchers: set[_Watcher] = set()
+        self.watchers: set[Watcher] = set()
         self._revisions: OrderedDict[str, int] = OrderedDict()
 
     def publish(self, delta: OperationDelta) -> None:
@@ -60,21 +60,23 @@ class Deltas:
         self._revisions.move_to_end(delta.operation_id)
         while len(self._revisions) > OPERATIONS_MAX:
             self._revisions.popitem(last=False)
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher.put(delta)
 
     async def watch(self) -> AsyncGenerator[OperationDelta, None]:
         """Everything that is told from now on, the newest of each operation."""
-        watcher = _Watcher()
-        self._watchers.add(watcher)
+        watcher = Watcher()
+        self.watchers.add(watcher)
         try:
             while True:
                 yield await watcher.next()
         finally:
-            self._watchers.discard(watcher)
+            self.watchers.discard(watcher)
 
 
-class _Watcher:
+class Watcher:
+    """What one watcher has not taken yet: the newest of each operation."""
+
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, OperationDelta] = OrderedDict()
         self._has_some = asyncio.Event()
@@ -88,6 +90,11 @@ class _Watcher:
             self._has_some.clear()
             await self._has_some.wait()
         return self._waiting.popitem(last=False)[1]
+
+    def take_all(self) -> list[OperationDelta]:
+        """What waits now, without waiting for more."""
+        waiting, self._waiting = self._waiting, OrderedDict()
+        return list(waiting.values())
 
 
 def _put(waiting: OrderedDict[str, OperationDelta], delta: OperationDelta) -> None:

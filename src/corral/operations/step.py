@@ -209,7 +209,7 @@ class Stepper:
     async def _conclude(self, tx: Transaction, hold: Hold, view: View, moved: set[NodeId]) -> Stepped:
         operation, verdict = view.operation, conclude(view)
         if operation.state not in OPEN and verdict.state is operation.state:
-            await store.let_go(tx, hold)
+            await store.let_go(tx, hold, verdict.next_at)
             return Stepped(is_held=False, has_moved=bool(moved))
         stepped = await self._write_verdict(tx, hold, operation, verdict, moved)
         next_s = None if verdict.next_at is None else (verdict.next_at - view.now).total_seconds()

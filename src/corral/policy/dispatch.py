@@ -203,7 +203,11 @@ def conclude(view: View) -> Verdict:
     progress = aggregate(targets, operation.progress)
     if operation.state not in OPEN and not operation.is_reaped:
         return Verdict(
-            state=operation.state, message=operation.message, progress=operation.progress, fault=operation.fault
+            state=operation.state,
+            message=operation.message,
+            progress=operation.progress,
+            fault=operation.fault,
+            next_at=min(_stops(view), default=None),
         )
     if all(target.state.is_final for target in targets):
         if _to_roll_back(view):
@@ -384,3 +388,10 @@ def _moments(view: View, out: _Open) -> Iterable[datetime]:
         yield view.now + LOOK_AGAIN
     if _to_roll_back(view):
         yield view.now
+    yield from _stops(view)
+
+
+def _stops(view: View) -> Iterable[datetime]:
+    """When to tell those again that did not answer when they were to stop."""
+    if any(target.stop_wanted and can_be_asked(view.nodes.get(target.node)) for target in view.targets):
+        yield view.now + ASKED_AGAIN

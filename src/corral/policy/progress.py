@@ -269,7 +269,7 @@ def aggregate(targets: Sequence[Target], shown: Progress) -> Progress:
         percent = sum(t.progress.percent * (t.progress.total_bytes or 0) for t in counted) / sum(known)
     else:
         percent = sum(t.progress.percent for t in counted) / len(counted)
-    working = [target for target in counted if target.state is TargetState.WORKING]
+    working = [target for target in counted if target.state is TargetState.WORKING and target.progress.phase]
     slowest = min(working, key=lambda target: target.progress.percent, default=None)
     return Progress(
         # A sum of floats may come out a hair above its largest part.

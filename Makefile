@@ -33,6 +33,7 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(VEN
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing what the tests and checks need" >&2
 	$(call install_locked,requirements/dev.txt)
+	@$(BIN)/python -m tools.fetch_registry
 	@touch $@
 
 .PHONY: install

@@ -52,7 +52,8 @@ class FileServer:
     async def running(self) -> AsyncIterator[FileServer]:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
-        async with TestServer(application) as self._server:
+        self._server = TestServer(application)
+        async with self._server:
             yield self
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

@@ -19,11 +19,13 @@ from corral.worker.backends.sources.unpack import Unpacker
 from corral.worker.backends.threads import Stop
 from tests.worker.backends.scene import files_below, link_to, tar_of, zip_of
 
+ANY_SIZE = InstallerOptions()
 
-def unpack(folder: Path, *archives: bytes, is_layer: bool = False, **limits: int) -> Path:
+
+def unpack(folder: Path, *archives: bytes, is_layer: bool = False, options: InstallerOptions = ANY_SIZE) -> Path:
     target = folder / "target"
     target.mkdir(exist_ok=True)
-    unpacker = Unpacker(target, InstallerOptions(**limits), Stop())  # type: ignore[arg-type]
+    unpacker = Unpacker(target, options, Stop())
     for number, archive in enumerate(archives):
         path = folder / f"archive-{number}"
         path.write_bytes(archive)
@@ -35,12 +37,12 @@ def unpack(folder: Path, *archives: bytes, is_layer: bool = False, **limits: int
     return target
 
 
-def refused(folder: Path, *archives: bytes, **options: int) -> str:
+def refused(folder: Path, *archives: bytes, options: InstallerOptions = ANY_SIZE) -> str:
     outside = folder / "outside"
     outside.write_text("untouched")
     before = files_below(folder)
     with pytest.raises(InstallFailed) as caught:
-        unpack(folder, *archives, **options)
+        unpack(folder, *archives, options=options)
     assert caught.value.slug == "bad_package"
     assert outside.read_text() == "untouched"
     new = files_below(folder) - before
@@ -106,9 +108,9 @@ def test_a_file_replaces_a_link_and_does_not_follow_it(tmp_path: Path) -> None:
 def test_size_and_number_of_files_are_bounded(tmp_path: Path) -> None:
     bomb = tar_of({"zeros": bytes(4_000_000)})
     assert len(bomb) < 40_000
-    assert "too large" in refused(tmp_path, bomb, unpacked_bytes_max=1_000_000)
+    assert "too large" in refused(tmp_path, bomb, options=InstallerOptions(unpacked_bytes_max=1_000_000))
     many = tar_of({str(number): b"" for number in range(200)})
-    assert "too many" in refused(tmp_path, many, unpacked_files_max=100)
+    assert "too many" in refused(tmp_path, many, options=InstallerOptions(unpacked_files_max=100))
 
 
 @pytest.mark.behaviour("INS-21")

@@ -54,14 +54,14 @@ async def nothing() -> None:
 
 def arm(moment: str) -> None:
     """Replace the step that is not to be survived."""
-    if moment == "placed":
-        records.Records.save = die  # type: ignore[method-assign]
-    elif moment == "writing":
-        layout.os.fsync = die  # type: ignore[assignment]
-    elif moment == "cleaning":
-        installing.delete_trees = die  # type: ignore[assignment]
-    elif moment == "removing":
-        records.Records._write_removed = die  # type: ignore[method-assign]
+    steps = {
+        "placed": (records.Records, "save"),
+        "writing": (os, "fsync"),
+        "cleaning": (installing, "delete_trees"),
+        "removing": (records.Records, "_write_removed"),
+    }
+    if moment in steps:
+        setattr(*steps[moment], die)
 
 
 async def main() -> None:

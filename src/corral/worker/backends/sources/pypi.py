@@ -78,7 +78,8 @@ class PypiSource:
     async def resolve(self) -> Resolved:
         promised = hashes_of(self._requirements)
         self._interpreter = await find_interpreter(self._job, self._job.build.source.python)
-        lock = await self._compile(self._interpreter)
+        # Hashes for everything are a promise to have listed everything: no description of a package is asked for.
+        lock = await self._compile(self._interpreter, is_complete=all(promised.values()))
         wheels = tuple(_choose(package, self._interpreter) for package in lock.get("packages", ()))
         _check_promises(wheels, promised)
         first = next(iter(promised), "")
@@ -125,11 +126,12 @@ class PypiSource:
         text = "\n".join([*sorted(lines), self._interpreter.tag])
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-    async def _compile(self, interpreter: Interpreter) -> Mapping[str, Any]:
+    async def _compile(self, interpreter: Interpreter, *, is_complete: bool) -> Mapping[str, Any]:
         wanted, lock = self._job.work / "requirements.txt", self._job.work / "pylock.toml"
         wanted.write_text("\n".join(_lines(self._requirements)) + "\n", encoding="utf-8")
         command = [uv_program(), "pip", "compile", "--quiet", "--no-header", "--format", "pylock.toml"]
         command += ["--only-binary", ":all:", "--python", str(interpreter.path), "--output-file", str(lock)]
+        command += ["--no-deps"] if is_complete else []
         environment = uv_environment(self._job.options.environment)
         environment["UV_CACHE_DIR"] = str(self._job.work / "uv-cache")
         ended = await programs.run(

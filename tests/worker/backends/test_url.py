@@ -1,0 +1,141 @@
+"""Archives and wheels by address: mirrors, what is recorded, and what a worker insists on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.worker.backends.faults import InstallFailed, SourceFailed
+from tests.worker.backends import server as faulty
+from tests.worker.backends.scene import (
+    NAME,
+    Scene,
+    archive_build,
+    assert_nothing_is_left_over,
+    engine_files,
+    plain_environment,
+    sha256,
+    tar_of,
+    wheel_of,
+    zip_of,
+)
+from tests.worker.backends.server import FileServer
+
+BODY = tar_of(engine_files("one"))
+
+
+@pytest.mark.behaviour("OPS-97", "INS-28")
+async def test_the_mirror_that_delivered_is_what_is_recorded(scene: Scene, files: FileServer) -> None:
+    files.put("/broken.tar.gz", b"", faults=[faulty.status(500)], is_always_faulty=True)
+    files.put("/wrong.tar.gz", b"something else")
+    files.put("/page.tar.gz", b"", faults=[faulty.page()], is_always_faulty=True)
+    files.put("/good.tar.gz", BODY)
+    mirrors = tuple(f"{files.url}/{name}.tar.gz?token=secret" for name in ("missing", "page", "wrong", "good"))
+    build = archive_build(f"{files.url}/broken.tar.gz", sha256=sha256(BODY), mirrors=mirrors)
+    installed = await scene.install(build)
+    assert installed.uri == f"{files.url}/good.tar.gz"
+    assert installed.digest == f"sha256:{sha256(BODY)}"
+    assert scene.restarted().installed() == (installed,)
+    assert await scene.says() == "one"
+    assert scene.partials == []
+
+
+@pytest.mark.behaviour("INS-28")
+async def test_without_a_mirror_that_delivers_it_is_tried_again_if_any_may_come_back(
+    scene: Scene, files: FileServer
+) -> None:
+    files.put("/broken.tar.gz", b"", faults=[faulty.status(500)], is_always_faulty=True)
+    gone, down = f"{files.url}/missing.tar.gz", f"{files.url}/broken.tar.gz"
+    with pytest.raises(SourceFailed):
+        await scene.install(archive_build(gone, mirrors=(down,)))
+    with pytest.raises(InstallFailed) as caught:
+        await scene.install(archive_build(gone, mirrors=(gone,)))
+    assert caught.value.slug == "not_found"
+
+
+@pytest.mark.behaviour("INS-22")
+@pytest.mark.parametrize("archive", ["tar", "zip"])
+async def test_an_archive_is_known_by_its_content_and_not_by_its_name(
+    scene: Scene, files: FileServer, archive: str
+) -> None:
+    make = {"tar": tar_of, "zip": zip_of}[archive]
+    files.put("/download", make(engine_files(archive)), content_type="text/plain")
+    await scene.install(archive_build(f"{files.url}/download"))
+    assert await scene.says() == archive
+
+
+@pytest.mark.behaviour("INS-30")
+async def test_a_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, files: FileServer) -> None:
+    wheel = wheel_of("engine", "1.0", "from a wheel")
+    files.put("/engine-1.0-py3-none-any.whl", wheel)
+    scene.options = replace(scene.options, environment=plain_environment())
+    scene.installer = scene.restarted()
+    build = Build(
+        name=NAME,
+        version="1.0",
+        source=Source(kind=SourceKind.URL, uri=f"{files.url}/engine-1.0-py3-none-any.whl", sha256=sha256(wheel)),
+        manifest=Manifest(command=("{python}", "-m", "engine"), check=("{python}", "-m", "engine")),
+    )
+    installed = await scene.install(build)
+    assert await scene.says() == "from a wheel"
+    assert installed.digest == f"sha256:{sha256(wheel)}"
+    found = scene.installer.runnable(NAME)
+    assert found is not None
+    assert found.python == str(found.directory / "venv/bin/python")
+
+
+@pytest.mark.behaviour("INS-30")
+async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene, files: FileServer) -> None:
+    files.put("/engine-1.0-py3-none-any.whl", wheel_of("engine", "1.0", "never"))
+    scene.options = replace(scene.options, environment=plain_environment())
+    scene.installer = scene.restarted()
+    for python, code in ((">=3.99", "no_python"), ("newest", "bad_manifest")):
+        build = archive_build(f"{files.url}/engine-1.0-py3-none-any.whl", python=python)
+        with pytest.raises(InstallFailed) as caught:
+            await scene.install(build)
+        assert caught.value.slug == code
+    assert_nothing_is_left_over(scene.root, scene.installer)
+
+
+@pytest.mark.behaviour("INS-31")
+@pytest.mark.parametrize("scheme", ["file", "ftp", ""])
+async def test_only_web_addresses_are_addresses(scene: Scene, scheme: str) -> None:
+    with pytest.raises(InstallFailed) as caught:
+        await scene.install(archive_build(f"{scheme}:///etc/passwd"))
+    assert caught.value.slug == "bad_manifest"
+
+
+@pytest.mark.behaviour("INS-31")
+@pytest.mark.parametrize(
+    "source",
+    [
+        Source(kind=SourceKind.URL, uri="http://127.0.0.1:1/engine.tar.gz"),
+        Source(kind=SourceKind.OCI, uri="oci://127.0.0.1:1/engine:v1"),
+        Source(kind=SourceKind.PYPI, requirements=("engine==1.0", f"other==1.0 --hash=sha256:{'0' * 64}")),
+        Source(
+            kind=SourceKind.URL,
+            uri="http://127.0.0.1:1/engine-1.0-py3-none-any.whl",
+            sha256="0" * 64,
+            requirements=("other==1.0",),
+        ),
+    ],
+    ids=["url", "oci", "pypi", "url with requirements"],
+)
+async def test_a_strict_worker_refuses_what_nobody_has_promised(scene: Scene, source: Source) -> None:
+    scene.options = replace(scene.options, require_integrity=True)
+    scene.installer = scene.restarted()
+    with pytest.raises(InstallFailed, match="only what can be verified") as caught:
+        await scene.install(Build(name=NAME, version="1.0", source=source, manifest=Manifest(command=("x",))))
+    assert caught.value.slug == "unsigned"
+    assert_nothing_is_left_over(scene.root, scene.installer)
+
+
+@pytest.mark.behaviour("INS-31")
+async def test_a_strict_worker_takes_what_is_promised(scene: Scene, files: FileServer) -> None:
+    scene.options = replace(scene.options, require_integrity=True)
+    scene.installer = scene.restarted()
+    files.put("/engine.tar.gz", BODY)
+    await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
+    assert await scene.says() == "one"

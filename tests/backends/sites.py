@@ -60,7 +60,7 @@ async def site() -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def fetcher() -> AsyncIterator[HttpFetcher]:
-    made = HttpFetcher()
+    made = HttpFetcher(uses_proxies=False)
     try:
         yield made
     finally:

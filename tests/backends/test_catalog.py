@@ -172,6 +172,12 @@ def test_only_a_concrete_build_has_a_meta() -> None:
     assert catalog().meta_for("cpu-brain-development") == "brain"
 
 
+@pytest.mark.behaviour("OPS-56")
+def test_an_alias_that_several_builds_share_stands_in_for_a_meta() -> None:
+    assert catalog(ALIASED).meta_for("cuda-voice") == "voice"
+    assert catalog(ALIASED).meta_for("metal-tune") is None
+
+
 @pytest.mark.behaviour("GAL-8")
 def test_a_version_is_exact_and_the_newest_release_is_taken_without_one() -> None:
     assert catalog().resolve("ear", "default").version == "1.10.0"

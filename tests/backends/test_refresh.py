@@ -186,6 +186,8 @@ async def test_a_gallery_is_fetched_when_it_is_due_and_not_before(bench: Bench) 
     await bench.age(200)
     assert await bench.refresher().tick() == (Refreshed(name="mine"),)
     assert len(bench.place.asked) == 2
+    # The same text is no change, and nobody is told of one.
+    assert await bench.events() == ["mine"]
 
 
 @pytest.mark.behaviour("GAL-12")

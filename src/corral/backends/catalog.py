@@ -131,7 +131,7 @@ class Catalog:
         return _build(entry, chosen, meta=self.meta_for(entry.name) or "")
 
     def meta_for(self, concrete: str) -> str | None:
-        """The meta that names this concrete for some hardware; its alias if that is an entry; else None."""
+        """The meta that names this concrete for some hardware; else the alias that it shares with others; else None."""
         entry = self.get(concrete)
         if entry is None or entry.is_meta:
             return None
@@ -139,7 +139,11 @@ class Catalog:
         for meta in own:
             if entry.name in meta.capabilities.values():
                 return meta.name
-        return next((meta.name for meta in own if entry.alias and meta.name == entry.alias), None)
+        shared = self.get(f"{entry.gallery}@{entry.alias}") or self._alias(entry.alias.lower())
+        # An alias that leads to nothing but this one is only another name for it.
+        if shared is None or not shared.is_meta or set(shared.capabilities.values()) == {entry.name}:
+            return None
+        return shared.name
 
     def external(self, uri: str, name: str, alias: str, sha256: str) -> Build:
         """A build from outside every gallery."""
@@ -178,7 +182,8 @@ class Catalog:
                 index = await read_index(copy.content, gallery.name)
             except InvalidRequest as error:
                 # It was good when it was stored: an older or newer frontend has another idea of good.
-                return GalleryState(name=gallery.name, url=url, entries=0, problem=error.message)
+                kept = len(known[1].entries) if known is not None else 0
+                return GalleryState(name=gallery.name, url=url, entries=kept, problem=error.message)
             for warning in index.warnings:
                 log.warning("gallery entry left out", gallery=gallery.name, problem=warning)
             self._read[gallery.name] = (copy.sha256, index)

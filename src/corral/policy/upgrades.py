@@ -124,7 +124,8 @@ def _of_one(name: str, rows: Sequence[NodeHas], entry: GalleryEntry, digests: Ma
 def _is_upgrade(available: Version, installed: tuple[str, str], digest_now: str) -> bool:
     version, digest = installed
     if available.version:
-        return not version or is_newer(available.version, version)
+        # No version at all is older than any.
+        return is_newer(available.version, version)
     return bool(digest_now) and digest_now != digest
 
 

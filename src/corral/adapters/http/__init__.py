@@ -28,8 +28,9 @@ class HttpFetcher:
 
     name = "fetcher"
 
-    def __init__(self, user_agent: str = "corral") -> None:
+    def __init__(self, user_agent: str = "corral", *, uses_proxies: bool = True) -> None:
         self._user_agent = user_agent
+        self._uses_proxies = uses_proxies
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
@@ -74,7 +75,7 @@ class HttpFetcher:
                 connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
                 headers={"User-Agent": self._user_agent},
                 max_line_size=_HEADERS_MAX_BYTES,
-                trust_env=True,
+                trust_env=self._uses_proxies,
             )
         return self._session
 

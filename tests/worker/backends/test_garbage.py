@@ -1,0 +1,85 @@
+"""What may be thrown away, and what may not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+
+import pytest
+
+from corral.worker.backends.options import InstallerOptions
+from tests.worker.backends import server as faulty
+from tests.worker.backends.scene import (
+    Recorder,
+    Scene,
+    archive_build,
+    assert_nothing_is_left_over,
+    engine_files,
+    tar_of,
+)
+from tests.worker.backends.server import FileServer
+
+BODY = tar_of(engine_files("one", padding=200_000))
+
+
+@pytest.mark.behaviour("INS-37")
+async def test_only_what_nothing_points_to_is_collected_and_a_dry_run_tells_first(
+    scene: Scene, files: FileServer
+) -> None:
+    for version in ("1.0", "2.0"):
+        files.put(f"/{version}.tar.gz", tar_of(engine_files(version)))
+        await scene.install(archive_build(f"{files.url}/{version}.tar.gz", version=version), replaces=True)
+    orphan = scene.root / "store" / "sha256-orphan"
+    orphan.mkdir()
+    (orphan / "file").write_bytes(bytes(1000))
+    left = scene.root / "staging" / "left"
+    left.mkdir()
+    told = await scene.installer.collect(dry_run=True)
+    assert {item.path for item in told.items} == {orphan, left}
+    assert told.size_bytes == 1000
+    assert orphan.exists()
+    assert await scene.installer.collect() == told
+    assert_nothing_is_left_over(scene.root, scene.installer)
+    assert scene.installer.installed()[0].previous_version == "1.0"
+    assert (await scene.installer.collect()).items == ()
+
+
+@pytest.mark.behaviour("INS-37")
+async def test_downloads_that_nobody_continues_are_collected_when_they_are_old(scene: Scene, files: FileServer) -> None:
+    never = asyncio.Event()
+    files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(100_000, never)])
+    task, moved = _begin(scene, files)
+    await moved.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    never.set()
+    assert (await scene.installer.collect()).items == ()
+    assert len(scene.partials) == 1
+    scene.clock.now += timedelta(seconds=InstallerOptions().download_age_s + 60)
+    collected = await scene.installer.collect()
+    assert collected.size_bytes >= 100_000
+    assert list((scene.root / "downloads").iterdir()) == []
+
+
+@pytest.mark.behaviour("INS-37")
+async def test_what_a_job_works_on_is_never_collected(scene: Scene, files: FileServer) -> None:
+    go_on = asyncio.Event()
+    files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(100_000, go_on)], etag='"a"')
+    task, moved = _begin(scene, files)
+    await moved.wait()
+    (partial,) = scene.partials
+    long_ago = scene.clock.now - timedelta(days=30)
+    os.utime(partial, (long_ago.timestamp(), long_ago.timestamp()))
+    assert (await scene.installer.collect()).items == ()
+    await scene.installer.tidy()
+    go_on.set()
+    await task
+    assert await scene.says() == "one"
+
+
+def _begin(scene: Scene, files: FileServer) -> tuple[asyncio.Task[object], asyncio.Event]:
+    moved = asyncio.Event()
+    report = Recorder(on_moved=lambda current: moved.set() if current >= 100_000 else None)
+    build = archive_build(f"{files.url}/engine.tar.gz")
+    return asyncio.get_running_loop().create_task(scene.install(build, report=report)), moved

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.domain.errors import CorralError
 from corral.domain.operation import Phase
 from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.layout import identity_of
@@ -173,9 +174,25 @@ async def test_a_check_that_cannot_be_run_or_has_an_unknown_word_is_refused(scen
     build = folder_build(tmp_path / "one", "one")
     command = ("{python}", "{dir}/engine.py")
     for check, code in ((("/nowhere/program",), "check_failed"), (("{python}", "{port}"), "bad_manifest")):
-        with pytest.raises(InstallFailed) as caught:
+        with pytest.raises(CorralError) as caught:
             await scene.install(replace(build, manifest=Manifest(command=command, check=check)))
         assert caught.value.slug == code
+
+
+@pytest.mark.behaviour("INS-12")
+async def test_a_check_sees_what_the_engine_will_see_and_no_secret(scene: Scene, tmp_path: Path) -> None:
+    around = {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1", "CORRAL_TOKEN": "secret"}
+    scene.options = replace(scene.options, environment=around)
+    scene.installer = scene.restarted()
+    given = {"HOME_OF_IT": "{dir}/home", "ENGINE_KEY": "{api_key}"}
+    check = ("{python}", "-c", "import os, sys; sys.exit(' '.join(sorted(os.environ)) + os.environ['HOME_OF_IT'])")
+    manifest = Manifest(command=("{python}",), environment=given, check=check)
+    with pytest.raises(InstallFailed) as caught:
+        await scene.install(replace(folder_build(tmp_path / "one", "one"), manifest=manifest))
+    said = caught.value.message.splitlines()[-1]
+    assert "CUDA_VISIBLE_DEVICES HOME_OF_IT" in said
+    assert said.endswith("/tree/home")
+    assert not {"ENGINE_KEY", "CORRAL_TOKEN"} & set(said.split())
 
 
 @pytest.mark.behaviour("OPS-96", "INS-12")

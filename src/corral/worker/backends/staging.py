@@ -5,6 +5,7 @@ Nothing that is installed is touched here. Whatever goes wrong, the folder is re
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 from collections.abc import Mapping
@@ -22,12 +23,13 @@ from corral.worker.backends import programs
 from corral.worker.backends.faults import InstallFailed, disk_full, told_when_full
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.sources.environment import PYTHON
-from corral.worker.backends.sources.index import plain_environment
 from corral.worker.backends.sources.local import LAUNCHER, BundledSource, DirectorySource, find_launcher
 from corral.worker.backends.sources.oci import OciSource
 from corral.worker.backends.sources.pypi import PypiSource, hashes_of
 from corral.worker.backends.sources.source import Delivered, Job, Resolved, Source
 from corral.worker.backends.sources.url import UrlSource
+from corral.worker.processes.errors import BadManifest
+from corral.worker.processes.launch import clean_environment, fill
 
 OWN_MANIFEST = "backend.yaml"
 MANIFEST_BYTES_MAX = 256 * 1024
@@ -161,12 +163,12 @@ async def _check(job: Job, staged: Staged) -> None:
         "python": str(staged.folder / staged.delivered.python) if staged.delivered.python else str(job.options.python),
         "launcher": str(staged.folder / LAUNCHER),
     }
-    command = [_fill(text, names, job.build.name) for text in manifest.check]
-    environment = plain_environment(job.options.environment) | {
-        name: _fill(text, names, job.build.name)
-        for name, text in manifest.environment.items()
-        if not any(f"{{{only}}}" in text for only in _OF_A_RUN)
-    }
+    command = [fill(text, names, job.build.name) for text in manifest.check]
+    # What the engine itself will see, without what only a start gives it, such as its key.
+    environment = clean_environment(job.options.environment)
+    for name, text in manifest.environment.items():
+        with contextlib.suppress(BadManifest):
+            environment[name] = fill(text, names, job.build.name)
     limit_s = job.options.patience.check_s
     try:
         ended = await programs.run(command, folder=staged.folder, environment=environment, limit_s=limit_s)
@@ -179,13 +181,3 @@ async def _check(job: Job, staged: Staged) -> None:
             f"The check of {job.build.name} {ended.how}; what was installed before stays.\n{ended.tail}".strip(),
             code="check_failed",
         )
-
-
-def _fill(text: str, names: Mapping[str, str], backend: str) -> str:
-    for name, value in names.items():
-        text = text.replace(f"{{{name}}}", value)
-    if "{" in text and "}" in text.partition("{")[2]:
-        unknown = text.partition("{")[2].partition("}")[0]
-        if unknown.isidentifier():
-            raise InstallFailed(f"{{{unknown}}} means nothing in the check of {backend}.", code="bad_manifest")
-    return text

@@ -201,6 +201,22 @@ async def test_operations_queue_behind_one_another_and_each_moves_up_when_the_on
 
 
 @pytest.mark.behaviour("OPS-4")
+async def test_a_removal_waits_for_the_installation_that_brings_what_it_removes(database: Database) -> None:
+    await put_nodes(database, "a")
+    installation = (await admit(database, asked())).operation
+    with pytest.raises(Conflict) as caught:
+        await admit(database, asked(kind="delete"))
+    assert caught.value.slug == "operation_in_progress", "not: there is nothing to remove"
+    removal = (await admit(database, asked(kind="delete"), queue_behind=True)).operation
+    assert removal.after_id == installation.id
+    await admit(database, asked("solo", nodes=("a",)))
+    await sql(database, "UPDATE nodes SET drained_at = corral_now()")
+    with pytest.raises(Conflict) as caught:
+        await admit(database, asked("solo", "delete", nodes=("a",)), queue_behind=True)
+    assert caught.value.slug == "node_draining", "no turn will change that"
+
+
+@pytest.mark.behaviour("OPS-4")
 async def test_whoever_leaves_the_middle_of_a_queue_closes_the_gap(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     await put_installed(database, node, there())

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corral.domain.errors import Conflict
+from corral.domain.errors import Conflict, NotFound
 from corral.domain.node import Node
 from corral.domain.operation import Operation, OperationId
-from corral.operations.planning import Builds, Planned, check, named_nodes, plan_targets, read_fleet
+from corral.operations.planning import Builds, Fleet, Planned, check, named_nodes, plan_targets, read_fleet
 from corral.operations.request import Asked
 from corral.operations.resuming import resume_paused
 from corral.operations.scope import is_same_intent, scope_key
@@ -25,6 +25,8 @@ from corral.store.operations import NewOperation
 
 # Operations that wait behind one another in one scope; more than a few are a script that has run wild.
 CHAIN_MAX = 20
+# Refusals that are about what nodes have now.
+_MAY_CHANGE = frozenset({"backend_not_installed", "already_current"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +73,11 @@ class Admission:
         chain = await operation_store.list_active(tx, key)
         if chain and is_same_intent(asked, chain[-1].request):
             return await self._again(tx, chain[-1])
-        # Only what is new has to be possible now: the plan may not fit any more to what runs already.
-        plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
         if chain and not queue_behind:
             raise _in_progress(chain[-1])
         if len(chain) >= CHAIN_MAX:
             raise Conflict(f"{CHAIN_MAX} operations wait in this scope already.", code="too_many_waiting")
+        self._check_possible(asked, fleet, may_become_true=bool(chain))
         if not chain:
             for paused in await operation_store.find_paused(tx, key):
                 if is_same_intent(asked, paused.request):
@@ -84,6 +85,15 @@ class Admission:
                     return Admitted(operation=resumed, is_duplicate=True, is_resumed=True)
         new = self._new(asked, named, key, actor)
         return Admitted(operation=await self._insert(tx, new, chain, retry_of))
+
+    def _check_possible(self, asked: Asked, fleet: Fleet, *, may_become_true: bool) -> None:
+        """A request that no node could meet is refused. What waits behind another is planned when its turn comes: until
+        then the other may bring what is missing."""
+        try:
+            plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
+        except (Conflict, NotFound) as refusal:
+            if not may_become_true or refusal.slug not in _MAY_CHANGE:
+                raise
 
     def _new(self, asked: Asked, named: Sequence[Node] | None, key: str, actor: str) -> NewOperation:
         only = named[0] if named is not None and len(named) == 1 else None

@@ -88,8 +88,8 @@ def plan_targets(
     for_node = _planner(asked, fleet, catalog)
     if asked.nodes is None:
         return _plan_fleet(asked, fleet, for_node)
-    targets = [for_node(_usable(node)) for node in named_nodes(asked, nodes)]
-    return Planned(targets=in_waves(targets, asked.strategy.waves))
+    named = [_usable(node) for node in named_nodes(asked, nodes)]
+    return Planned(targets=in_waves([for_node(node) for node in named], asked.strategy.waves))
 
 
 def check(asked: Asked) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.adapters.system import SystemClock
+from corral.worker.processes.system import SystemMachine
 from tests.worker.processes.scene import Scene
 
 
@@ -16,4 +18,8 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     yield made
     for supervisor in made.supervisors:
         await supervisor.stop()
-    assert await made.leftovers() == frozenset()
+    left = await made.leftovers()
+    machine = SystemMachine(SystemClock())
+    for marker in left:
+        await machine.kill(None, marker)
+    assert left == frozenset()

@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "ignore_term": ("--ignore-term",),
     "fork": ("--fork",),
     "fork_away": ("--fork-away",),
+    "fork_clean": ("--fork-clean",),
     "context": ("--context={value}",),
 }
 

@@ -24,6 +24,7 @@ flags.add_argument("--ready-when", help="ready once this file exists")
 flags.add_argument("--ignore-term", action="store_true")
 flags.add_argument("--fork", action="store_true", help="start a child in the same session")
 flags.add_argument("--fork-away", action="store_true", help="start a child in a session of its own")
+flags.add_argument("--fork-clean", action="store_true", help="start a child that inherits no variables")
 flags.add_argument("--context", default="")
 wanted = flags.parse_args()
 
@@ -62,8 +63,12 @@ for said in range(wanted.say):
 if wanted.fail is not None:
     sys.exit(wanted.fail)
 children = [
-    subprocess.Popen([sys.executable, "-c", CHILD], start_new_session=is_away).pid
-    for is_wanted, is_away in ((wanted.fork, False), (wanted.fork_away, True))
+    subprocess.Popen([sys.executable, "-c", CHILD], start_new_session=is_away, env=variables).pid
+    for is_wanted, is_away, variables in (
+        (wanted.fork, False, None),
+        (wanted.fork_away, True, None),
+        (wanted.fork_clean, False, {}),
+    )
     if is_wanted
 ]
 if wanted.ignore_term:

@@ -56,7 +56,12 @@ class Stream:
 
 @asynccontextmanager
 async def open_stream(
-    url: str, *, last_id: str | None = None, topics: str | None = None, key: str = ADMIN_KEY
+    url: str,
+    *,
+    last_id: str | None = None,
+    topics: str | None = None,
+    key: str = ADMIN_KEY,
+    path: str = "/api/events",
 ) -> AsyncIterator[Stream]:
     """A connection of its own, which must have been accepted."""
     headers = {"Authorization": f"Bearer {key}"}
@@ -65,7 +70,7 @@ async def open_stream(
     timeout = aiohttp.ClientTimeout(total=None)
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,
-        session.get(f"{url}/api/events", headers=headers, params={"topics": topics} if topics else None) as response,
+        session.get(f"{url}{path}", headers=headers, params={"topics": topics} if topics else None) as response,
     ):
         assert response.status == 200, await response.text()
         assert response.content_type == "text/event-stream"

@@ -1,0 +1,207 @@
+"""Engines and progress over a real bus: processes, logs, and the stream of operations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.backends import BACKEND, ask, install, shown, until_state
+from tests.api.engines import Engines, on_the_bus
+from tests.api.operations import assert_envelope
+from tests.api.streams import open_stream
+from tests.bus.nats_server import NatsServer
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.nodes import joined
+from tests.support.waiting import eventually
+
+STREAM = "/api/operations/events"
+LOG = "/api/nodes/a/backend-logs/m%230"
+
+
+@pytest.fixture
+async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with NatsServer(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def cluster(nats: NatsServer, database_url: str) -> AsyncIterator[RunningFrontend]:
+    async with running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as running:
+        yield running
+
+
+@pytest.fixture
+async def engines(nats: NatsServer, cluster: RunningFrontend) -> AsyncIterator[Engines]:
+    node = await joined(cluster, "a")
+
+    async def is_connected() -> bool:
+        return cluster.bus.is_connected
+
+    await eventually(is_connected)
+    async with on_the_bus(nats, node) as found:
+        yield found
+
+
+@pytest.mark.behaviour("API-23")
+async def test_engines_are_started_listed_and_stopped_by_their_worker(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    assert await cluster.call("GET", "/api/nodes/a/processes") == (200, [])
+    wish = {"backend": BACKEND, "model": "m", "options": {"context": "512"}}
+    status, started = await cluster.call("POST", "/api/nodes/a/backends/start", wish)
+    assert (status, started["key"], started["state"]) == (202, "m#0", "running")
+    listed = (await cluster.call("GET", "/api/nodes/a/processes"))[1]
+    assert [(one["key"], one["state"]) for one in listed] == [("m#0", "ready")]
+    status, stopped = await cluster.call("POST", "/api/nodes/a/backends/stop", {"key": "m#0"})
+    assert (status, stopped["stopped"], stopped["survivors"]) == (200, ["m#0"], [])
+    status, answer = await cluster.call("POST", "/api/nodes/a/backends/stop", {"key": "m#0"})
+    assert status == 404
+    assert assert_envelope(answer, code="process_not_found")["hint"]
+    engines.running, engines.survivors = ["x#0", "y#0"], ("y#0",)
+    status, stopped = await cluster.call("POST", "/api/nodes/a/backends/stop", {"all": True})
+    assert (stopped["stopped"], stopped["survivors"]) == (["x#0"], ["y#0"])
+
+
+@pytest.mark.behaviour("API-23")
+async def test_a_node_that_left_the_bus_is_503_and_known_to_be_off_it(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    await engines.bus.stop()
+    status, answer = await cluster.call("GET", "/api/nodes/a/processes")
+    assert status == 503
+    assert_envelope(answer, code="node_unreachable")
+    facts = {fact["name"]: fact["holds"] for fact in (await engines.node.shown())["conditions"]}
+    assert facts["on_bus"] is False
+
+
+@pytest.mark.behaviour("API-24")
+async def test_a_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    engines.prints("m#0", *(f"line {number}" for number in range(1, 1501)))
+    assert await cluster.call("GET", "/api/nodes/a/backend-logs") == (200, ["m#0"])
+    status, log = await cluster.call("GET", f"{LOG}?lines=3")
+    assert status == 200, log
+    assert [line["text"] for line in log["lines"]] == ["line 1498", "line 1499", "line 1500"]
+    assert (log["first"], log["next"]) == (1, 1500)
+    async with open_stream(cluster.url, path=f"{LOG}/stream") as stream:
+        assert (await stream.next()).event == "hello"
+        seen = [await stream.next() for _ in range(200)]
+        assert (seen[0].id, seen[-1].id) == ("1301", "1500")
+        engines.prints("m#0", "fresh")
+        fresh = await stream.next()
+        assert (fresh.id, json.loads(fresh.data)["data"]["text"]) == ("1501", "fresh")
+    engines.prints("m#0", "missed", "missed too")
+    async with open_stream(cluster.url, path=f"{LOG}/stream", last_id="1501") as stream:
+        assert (await stream.next()).event == "hello"
+        assert [(await stream.next()).id for _ in range(2)] == ["1502", "1503"]
+        await engines.bus.stop()
+        while await stream.next_or_end() is not None:
+            pass
+
+
+@pytest.mark.behaviour("API-24")
+async def test_a_log_that_does_not_exist_is_404_and_a_number_that_is_none_is_400(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    assert not engines.lines
+    for path in (LOG, f"{LOG}/stream"):
+        status, answer = await cluster.call("GET", path)
+        assert status == 404, answer
+        assert_envelope(answer, code="log_not_found")
+    assert (await cluster.call("GET", f"{LOG}/stream", Last_Event_Id="x"))[0] == 400
+
+
+async def _command(engines: Engines) -> Any:
+    async def look() -> Any:
+        return engines.jobs[-1] if engines.jobs else None
+
+    return await eventually(look)
+
+
+@pytest.mark.behaviour("API-21")
+async def test_the_stream_tells_changes_with_ids_and_progress_without(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    async with open_stream(cluster.url, path=STREAM) as stream:
+        hello = await stream.next()
+        assert hello.event == "hello"
+        asked = await install(cluster)
+        created = (await stream.until("operation.created", id=asked["id"]))[-1]
+        assert created.id != hello.id
+        command = await _command(engines)
+        total = 1000
+        await engines.tell(
+            command, 2, "running", phase="downloading", percent=40.0, current_bytes=400, total_bytes=total
+        )
+        while True:
+            frame = await stream.next()
+            data = json.loads(frame.data).get("data", {})
+            if frame.event == "operation.progress" and data.get("nodes", [{}])[0].get("current") == 400:
+                break
+        assert json.loads(frame.data)["key"] == data["id"] == asked["id"]
+        assert json.loads(frame.data)["id"] == ""
+        node = data["nodes"][0]
+        assert (node["node_name"], node["phase"], node["total"], node["state"]) == (
+            "a",
+            "downloading",
+            total,
+            "working",
+        )
+        # The place to resume from is still that of the last change.
+        place = frame.id
+        await engines.tell(command, 3, "done", percent=100.0)
+        ended = (await stream.until("operation.changed", id=asked["id"], state="completed"))[-1]
+        assert ended.id != place
+    assert (await shown(cluster, asked["id"]))["nodes"][0]["state"] == "success"
+    async with open_stream(cluster.url, path=STREAM, last_id=place) as resumed:
+        assert (await resumed.next()).event == "hello"
+        assert (await resumed.until("operation.changed", id=asked["id"], state="completed"))[-1].id == ended.id
+
+
+@pytest.mark.behaviour("API-21")
+async def test_a_watcher_at_another_frontend_sees_the_same_and_a_stopping_frontend_ends_its_streams(
+    cluster: RunningFrontend, engines: Engines, nats: NatsServer, database_url: str
+) -> None:
+    async with running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as other:
+
+        async def is_connected() -> bool:
+            return other.bus.is_connected
+
+        await eventually(is_connected)
+        watching = open_stream(other.url, path=STREAM)
+        stream = await watching.__aenter__()
+        await stream.next()
+        asked = await ask(cluster, "/api/nodes/a/backends/install", {"backend": BACKEND})
+        command = await _command(engines)
+        seq = 2
+        while True:
+            await engines.tell(command, seq, "running", phase="downloading", percent=5.0 + seq)
+            frame = await stream.next()
+            seq += 1
+            if frame.event == "operation.progress" and json.loads(frame.data)["key"] == asked["id"]:
+                break
+        await engines.tell(command, seq + 1, "done", percent=100.0)
+        await stream.until("operation.changed", id=asked["id"], state="completed")
+    # Read to its end without an error: the connection was not cut.
+    while await stream.next_or_end() is not None:
+        pass
+    await watching.__aexit__(None, None, None)
+    assert (await until_state(cluster, asked["id"], "completed"))["progress"] == 100.0
+
+
+@pytest.mark.behaviour("API-21")
+async def test_other_things_are_not_told_and_a_place_that_is_none_is_refused(cluster: RunningFrontend) -> None:
+    async with open_stream(cluster.url, path=STREAM) as stream:
+        await stream.next()
+        await joined(cluster, "b")
+        asked = await install(cluster, "piper")
+        seen = await stream.until("operation.created", id=asked["id"])
+        assert {frame.event.partition(".")[0] for frame in seen} == {"operation"}
+    status, answer = await cluster.call("GET", STREAM, Last_Event_Id="nowhere")
+    assert status == 400
+    assert_envelope(answer)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.worker.processes.errors import EngineFailed, StopFailed
+from corral.worker.processes.errors import EngineFailed, ProcessStopping, StopFailed
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.worker.processes.pretend import PretendMachine, pretend_supervisor
@@ -152,5 +152,37 @@ def test_a_worker_stops_within_its_limit_also_with_a_survivor_whose_record_stays
         await supervisor.stop()
         assert clock.monotonic() - began_s < 15
         assert len(list((tmp_path / "processes" / "running").iterdir())) == 3
+
+    simulate(0, scenario)
+
+
+@pytest.mark.behaviour("OPS-74")
+def test_an_engine_that_becomes_ready_while_it_is_being_stopped_is_no_success(tmp_path: Path):
+    machine = PretendMachine()
+    is_up = False
+
+    async def is_ready(_url: str, _key: str) -> bool:
+        return is_up
+
+    async def scenario(loop: VirtualLoop) -> None:
+        nonlocal is_up
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        object.__setattr__(supervisor._around, "ready", is_ready)
+        await supervisor.start()
+        starting = loop.create_task(supervisor.start_backend(wish(), NoReport()))
+        await clock.sleep(1)
+        # It does not listen to SIGTERM: there are seconds in which it could be found ready.
+        machine.is_immortal = True
+        stopping = loop.create_task(supervisor.stop_exactly("llama#0"))
+        is_up = True
+        await clock.sleep(3)
+        assert starting.done()
+        with pytest.raises(ProcessStopping, match="llama#0 was stopped while it was starting"):
+            await starting
+        assert not stopping.done()
+        machine.is_immortal = False
+        assert (await stopping)[0] is True
+        assert supervisor.running() == ()
+        await supervisor.stop()
 
     simulate(0, scenario)

@@ -386,8 +386,7 @@ class Engine:
     def _with_last_words(self, error: Exception) -> CorralError:
         if not isinstance(error, EngineFailed):
             return error if isinstance(error, CorralError) else EngineFailed(f"{self.key}: {error!r}.")
-        book = self._around.shelf.open(self.key, in_use=frozenset())
-        last = book.last_words(self._began_after, LAST_WORDS)
+        last = self.tail.last_words(self._began_after, LAST_WORDS)
         text = "".join(f"\n    {line}" for line in last)
         return EngineFailed(
             f"{error.message}{text}",
@@ -428,7 +427,11 @@ class Engine:
     def _finish(self) -> None:
         self._release_port()
         self._around.threads.release(self.key)
-        self._around.journal.remove(self.key)
+        try:
+            self._around.journal.remove(self.key)
+        except OSError as error:
+            # The next worker will find that this process is dead.
+            log.warning("the record of a process stays", key=self.key, error=str(error))
         self._settle(None)
         self.finished.set()
 

@@ -74,7 +74,8 @@ class LogBook:
         self._limits = limits
         self._grown = asyncio.Event()
         self.offsets: dict[str, int] = {}
-        self._segments = [self._scan(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))]
+        found = sorted(path for path in folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
+        self._segments = [self._scan(path) for path in found]
 
     @property
     def first(self) -> int:

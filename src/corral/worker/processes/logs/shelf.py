@@ -30,7 +30,8 @@ class LogShelf:
         """The log of a process that is being started. `in_use` are the keys whose logs must stay."""
         folder = self.folder_of(key)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / _KEY_FILE).write_text(key, encoding="utf-8")
+        if key not in self._found():
+            (folder / _KEY_FILE).write_text(key, encoding="utf-8")
         self._forget_oldest(in_use | {key})
         return self._book(key)
 

@@ -53,6 +53,10 @@ class Tail:
         """A word of the worker between the engine's own."""
         self._book.append([self._remark(text)])
 
+    def last_words(self, after: int, count: int) -> tuple[str, ...]:
+        """The last lines on standard error since `after`, or on standard output if it has said nothing there."""
+        return self._book.last_words(after, count)
+
     def copy(self, *, is_final: bool = False) -> bool:
         """Take what is new, a bounded piece of it; whether there may be more. At the end the last half line counts."""
         found = [self._copy_stream(stream, is_final=is_final) for stream in STREAMS]

@@ -48,11 +48,16 @@ async def wake(bus: Bus, node_id: NodeId) -> None:
 
 
 async def note_bus(database: Database, node_id: NodeId, *, is_on_bus: bool) -> None:
+    """Write down what was seen. What the node owes is looked at when it is back."""
     async with database.transaction() as tx:
         node = await node_store.find_node(tx, node_id)
-        if node is not None and await node_store.set_bus(tx, node_id, is_on_bus=is_on_bus):
+        has_changed = node is not None and await node_store.set_bus(tx, node_id, is_on_bus=is_on_bus)
+        if node is not None and has_changed:
             await outbox.append(tx, "node.bus_changed", node_id, {"name": node.name, "on_bus": is_on_bus})
-            await assignment_store.wake_nodes(tx, [node_id] if is_on_bus else [])
+    if has_changed and is_on_bus:
+        # Apart: nobody waits for an operation while holding a node.
+        async with database.transaction() as tx:
+            await assignment_store.wake_nodes(tx, [node_id])
 
 
 async def _commandable(database: Database, reference: str) -> Node:

@@ -27,6 +27,8 @@ class HeartbeatBuffer:
         self._database = database
         self._lease_s = lease_s
         self._waiting: dict[NodeId, dict[str, Any]] = {}
+        # Nodes that are back, until what they owe has been woken.
+        self._back: set[NodeId] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -44,10 +46,12 @@ class HeartbeatBuffer:
             batch = {node_id: self._waiting.pop(node_id) for node_id in nodes if node_id in self._waiting}
             try:
                 async with self._database.transaction() as tx:
-                    await self._write(tx, batch)
+                    back = await self._write(tx, batch)
             except BaseException:
                 self._put_back(batch)
                 raise
+            self._back.update(back)
+        await self._wake()
         return len(waiting)
 
     def _put_back(self, batch: dict[NodeId, dict[str, Any]]) -> None:
@@ -55,7 +59,16 @@ class HeartbeatBuffer:
             newer = self._waiting.get(node_id)
             self._waiting[node_id] = reading if newer is None else _merged(reading, newer)
 
-    async def _write(self, tx: Transaction, batch: dict[NodeId, dict[str, Any]]) -> None:
+    async def _wake(self) -> None:
+        """Apart from the heartbeats: nobody waits for an operation while holding nodes."""
+        if self._back:
+            back = sorted(self._back)
+            async with self._database.transaction() as tx:
+                await assignment_store.wake_nodes(tx, back)
+            self._back.difference_update(back)
+
+    async def _write(self, tx: Transaction, batch: dict[NodeId, dict[str, Any]]) -> list[NodeId]:
+        """The nodes that are back, or whose bus has changed."""
         changes = await node_store.apply_heartbeats(tx, batch.values(), self._lease_s)
         back = [(c.node_id, {"name": c.name}) for c in changes if c.came_back]
         await outbox.append_many(tx, "node.alive", [(str(key), data) for key, data in back])
@@ -65,10 +78,9 @@ class HeartbeatBuffer:
             if change.hardware_changed:
                 await refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
                 await outbox.append(tx, "node.hardware_changed", change.node_id, {"name": change.name})
-        reachable = [change.node_id for change in changes if change.came_back or change.bus_changed]
-        await assignment_store.wake_nodes(tx, reachable)
         if any(change.came_back or change.hardware_changed for change in changes):
             await replica_store.clear_unsatisfiable(tx)
+        return [change.node_id for change in changes if change.came_back or change.bus_changed]
 
 
 def _merged(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:

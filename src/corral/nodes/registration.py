@@ -87,6 +87,11 @@ async def register(database: Database, ids: Ids, policy: JoinPolicy, wish: Regis
         api_token = None
         if node.type is NodeType.AGENT and node.approved_at is not None:
             api_token = await issue_node_key(tx, ids, node.id, node.name)
+    if known is not None and node.type is NodeType.BACKEND:
+        # Apart, since nobody waits for an operation while holding a node. Should it be lost: its greeting on the bus,
+        # its first heartbeat and its report say the same.
+        async with database.transaction() as tx:
+            await assignment_store.wake_nodes(tx, [node_id])
     return Registered(node=node, api_token=api_token)
 
 
@@ -159,7 +164,6 @@ async def _return(tx: Transaction, known: Node, wish: Registration, policy: Join
     await node_store.update_node(tx, known.id, values)
     await node_store.set_liveness(tx, known.id, Liveness.ALIVE)
     await node_store.renew_lease(tx, known.id, policy.lease_s)
-    await assignment_store.wake_nodes(tx, [known.id])
     await outbox.append(tx, "node.returned", known.id, {"name": known.name, "new_boot": is_new_boot})
 
 

@@ -1,6 +1,8 @@
-"""A worker reports what it has installed. What its node owed and now has is settled in the same transaction.
+"""A worker reports what it has installed, and what its node owed and now has is settled.
 
-Only the present process of a node is heard. A report that says nothing new writes nothing but its time.
+Only the present process of a node is heard. A report that says nothing new writes nothing but its time. The report and
+the settling are two transactions: nobody waits for an operation while holding a node. Should a frontend die between
+them, the next report settles the same.
 """
 
 from __future__ import annotations
@@ -48,14 +50,16 @@ async def take(
             return Taken()
         changed = await installed_store.replace(tx, node.id, there.values())
         await installed_store.note_report(tx, node.id)
+        if changed:
+            data = {"name": node.name, "backends": changed}
+            await outbox.append(tx, "node.backends_changed", node.id, data)
+    async with database.transaction() as tx:
         owed = await assignment_store.list_assignments(tx, node_id=node.id)
         satisfied = [item.assignment for item in owed if is_satisfied(item.assignment, there, removed)]
         settled = await assignment_store.settle(tx, node.id, satisfied)
         if changed:
-            data = {"name": node.name, "backends": changed}
-            await outbox.append(tx, "node.backends_changed", node.id, data)
             await assignment_store.wake_nodes(tx, [node.id])
-        return Taken(changed=tuple(changed), settled=tuple(settled))
+    return Taken(changed=tuple(changed), settled=tuple(settled))
 
 
 def _with_zone(item: InstalledBackend) -> InstalledBackend:

@@ -2,8 +2,8 @@
 
 Guarantee: an assignment and the target that it belongs to are written in one transaction, and so is their end. What a
 cancelled, drained or replaced wish leaves behind is a target with its end, never an assignment that could run later.
-Any number of nodes is a handful of statements. Rows are locked node first, then operations by id, then targets and
-assignments: whoever writes to several of them keeps to that.
+Any number of nodes is a handful of statements. Operations are locked first, by id, then targets and assignments; only a
+drain and a removal hold a node meanwhile.
 """
 
 from __future__ import annotations

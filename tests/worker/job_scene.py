@@ -77,7 +77,7 @@ class JobScene:
                 max_parallel=self.max_parallel,
             )
         )
-        self.reports = BackendReports(self.frontend, self.installer, boot_id=boot_id, clock=self.clock, rng=rng)
+        self.reports = BackendReports(self.frontend, self.runner.holdings, boot_id=boot_id, clock=self.clock, rng=rng)
         self.runner.changed = self.reports.wake
         self.commands = BackendCommands(
             CommandParts(

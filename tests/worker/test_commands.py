@@ -27,8 +27,11 @@ from tests.worker.scene import play as play_membership
 
 def test_what_is_installed_and_what_was_removed_is_listed():
     async def story(scene: JobScene) -> None:
+        for job_id, generation, name in (("j1", 4, CPU), ("j2", 9, CUDA)):
+            await scene.delete(job_id, generation, name)
+            await scene.end_of(job_id)
         scene.installer.put(CPU, "3", alias="llama-cpp", generation=4, size_bytes=5, previous_version="2")
-        scene.disk.removed[CUDA] = 9
+        del scene.disk.removed[CPU]
         told = await scene.ask(subjects.BACKEND_LIST, ListBackends())
         (item,) = told.backends
         assert (item.name, item.version, item.alias, item.generation) == (CPU, "3", "llama-cpp", 4)

@@ -14,7 +14,7 @@ from corral.worker.jobs.journal import JournalNotWritten
 from corral.worker.jobs.memory import MAX_ENDED
 from corral.worker.jobs.record import JobKind
 from corral.worker.jobs.runner import MAX_LIVES
-from tests.worker.job_scene import CPU, CUDA, JobScene, play
+from tests.worker.job_scene import CPU, CUDA, NODE, JobScene, play
 from tests.worker.pretend_work import MIB, wire_build
 
 GIB = 1024 * MIB
@@ -71,7 +71,7 @@ def test_the_same_command_again_is_the_same_job_also_after_its_end_and_after_a_r
 
 
 @pytest.mark.behaviour("JOB-3")
-def test_an_older_generation_is_refused_also_after_a_restart_and_when_nothing_of_it_is_left():
+def test_an_older_generation_is_refused_also_after_a_restart_and_when_no_job_of_it_is_left():
     async def story(scene: JobScene) -> None:
         await scene.install("j5", 5)
         await scene.end_of("j5")
@@ -83,11 +83,6 @@ def test_an_older_generation_is_refused_also_after_a_restart_and_when_nothing_of
         await scene.end_of("other")
         await scene.kill()
         scene.disk.jobs.clear()
-        await scene.start()
-        with pytest.raises(Conflict):
-            await scene.install("j3", 3)
-        scene.disk.seen = type(scene.disk.seen)()
-        await scene.kill()
         await scene.start()
         with pytest.raises(Conflict):
             await scene.install("j3", 3)
@@ -568,5 +563,35 @@ def test_a_worker_that_has_not_read_its_journal_says_so():
         with pytest.raises(Unavailable) as refused:
             await scene.runner.get(GetJobs())
         assert refused.value.slug == "worker_starting"
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-20")
+def test_a_machine_that_becomes_another_node_begins_anew():
+    """Another cluster counts its generations from one; what the last one said must not stand in its way."""
+
+    async def story(scene: JobScene) -> None:
+        await scene.install("j1", 70)
+        await scene.end_of("j1")
+        await scene.delete("gone", 71, CUDA)
+        await scene.end_of("gone")
+        await scene.cancel("never-came")
+        await scene.install("unwanted", 72, "third", size_bytes=100 * GIB)
+        held = await scene.runner.holdings(NODE)
+        assert ([each.generation for each in held.installed], held.removed) == ([70], {CUDA: 71})
+        await scene.kill()
+        await scene.start(on_bus=False)
+        held = await scene.runner.holdings("another-node")
+        assert ([each.generation for each in held.installed], held.removed) == ([0], {})
+        await scene.until(lambda: JobState(scene.disk.jobs["unwanted"].event.state).is_final)
+        assert scene.disk.jobs["unwanted"].event.state == "cancelled"
+        command = BackendCommand(job_id="never-came", generation=2, backend=CPU, build=wire_build(version="2"))
+        await scene.runner.accept(JobKind.UPGRADE, command)
+        await scene.until(lambda: scene.disk.installed[CPU].version == "2")
+        await scene.kill()
+        await scene.start(on_bus=False)
+        held = await scene.runner.holdings("another-node")
+        assert [each.generation for each in held.installed] == [2]
 
     play(story)

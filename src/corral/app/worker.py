@@ -204,7 +204,7 @@ def _work_of(
             on_crash=on_crash,
         )
     )
-    reports = BackendReports(control, tools.installer, boot_id=boot_id, clock=world.clock, rng=world.rng)
+    reports = BackendReports(control, runner.holdings, boot_id=boot_id, clock=world.clock, rng=world.rng)
     reports.loop.on_crash = on_crash
     runner.changed = reports.wake
     duties = BackendCommands(

@@ -6,7 +6,7 @@ know the route is no error; the next report may meet a newer one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 
 from corral.domain.backend import InstalledBackend
@@ -17,8 +17,8 @@ from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.signals import Signal
 from corral.wire.backends import BackendsReportIn, InstalledIn
 from corral.worker.control import ControlPlane
+from corral.worker.jobs.runner import Holdings
 from corral.worker.trouble import Trouble
-from corral.worker.work import Installer
 
 EVERY_S = 60.0
 FIRST_RETRY_S = 1.0
@@ -31,14 +31,22 @@ class BackendReports:
 
     name = "backend reports"
 
-    def __init__(self, control: ControlPlane, installer: Installer, *, boot_id: str, clock: Clock, rng: Random) -> None:
+    def __init__(
+        self,
+        control: ControlPlane,
+        holdings: Callable[[str], Awaitable[Holdings]],
+        *,
+        boot_id: str,
+        clock: Clock,
+        rng: Random,
+    ) -> None:
         self._control = control
-        self._installer = installer
+        self._holdings = holdings
         self._boot_id = boot_id
         self._trouble = Trouble("reporting installed backends")
         self._failures = 0
         self.place: Callable[[], str | None] = lambda: None
-        self.taken: Signal[BackendsReportIn] = Signal()
+        self.taken: Signal[str] = Signal()
         self.loop = Loop(LoopPlan(name=self.name, interval_s=EVERY_S), self.tick, clock, rng)
 
     async def start(self) -> None:
@@ -57,8 +65,7 @@ class BackendReports:
             # The next place that the node gets wakes this.
             self._pace(EVERY_S)
             return
-        report = self._report()
-        outcome = await attempt(lambda: self._control.report_backends(node_id, report))
+        outcome = await attempt(lambda: self._send(node_id))
         if isinstance(outcome, Failed) and not _is_too_old(outcome.error):
             self._trouble.tell(outcome.error)
             self._failures += 1
@@ -67,15 +74,18 @@ class BackendReports:
         self._trouble.over()
         self._failures = 0
         self._pace(EVERY_S)
-        self.taken.fire(report)
+        self.taken.fire(node_id)
 
-    def _report(self) -> BackendsReportIn:
-        removed = sorted(self._installer.removed().items(), key=lambda item: item[1])
-        return BackendsReportIn(
+    async def _send(self, node_id: str) -> None:
+        held = await self._holdings(node_id)
+        # The newest removals, if there are too many.
+        removed = sorted(held.removed.items(), key=lambda item: item[1])[-MAX_REPORTED:]
+        report = BackendsReportIn(
             boot_id=self._boot_id,
-            backends=[_told(each) for each in self._installer.installed()[:MAX_REPORTED]],
-            removed=dict(removed[-MAX_REPORTED:]),
+            backends=[_told(each) for each in held.installed[:MAX_REPORTED]],
+            removed=dict(removed),
         )
+        await self._control.report_backends(node_id, report)
 
     def _pace(self, interval_s: float) -> None:
         self.loop.plan = LoopPlan(name=self.name, interval_s=interval_s, jitter=0.2)

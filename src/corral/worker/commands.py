@@ -67,8 +67,10 @@ class BackendCommands:
 
     def __init__(self, parts: CommandParts) -> None:
         self._parts = parts
+        self._node_id = ""
 
     async def subscribe(self, bus: Bus, node_id: str) -> None:
+        self._node_id = node_id
         await bus.subscribe(subjects.BACKEND_INSTALL, self._takes(JobKind.INSTALL), node=node_id)
         await bus.subscribe(subjects.BACKEND_UPGRADE, self._takes(JobKind.UPGRADE), node=node_id)
         await bus.subscribe(subjects.BACKEND_ROLLBACK, self._takes(JobKind.ROLLBACK), node=node_id)
@@ -92,12 +94,16 @@ class BackendCommands:
 
     def _takes(self, kind: JobKind) -> TakesJob:
         async def take(delivery: Delivery[BackendCommand]) -> JobAccepted:
-            return await self._parts.runner.accept(kind, delivery.message)
+            return await self._accept(kind, delivery.message)
 
         return take
 
     async def _on_start(self, delivery: Delivery[StartBackend]) -> JobAccepted:
-        return await self._parts.runner.accept(JobKind.START, delivery.message)
+        return await self._accept(JobKind.START, delivery.message)
+
+    async def _accept(self, kind: JobKind, command: BackendCommand | StartBackend) -> JobAccepted:
+        await self._parts.runner.serve(self._node_id)
+        return await self._parts.runner.accept(kind, command)
 
     async def _on_jobs(self, delivery: Delivery[GetJobs]) -> Jobs:
         return await self._parts.runner.get(delivery.message)
@@ -106,11 +112,11 @@ class BackendCommands:
         return await self._parts.runner.cancel(delivery.message)
 
     async def _on_list(self, _: Delivery[ListBackends]) -> Backends:
-        installer = self._parts.installer
+        held = await self._parts.runner.holdings(self._node_id)
         return Backends(
             boot_id=self._parts.boot_id,
-            backends=tuple(_item(each) for each in installer.installed()[:MAX_BACKENDS]),
-            removed=dict(installer.removed()),
+            backends=tuple(_item(each) for each in held.installed[:MAX_BACKENDS]),
+            removed=dict(held.removed),
         )
 
     async def _on_stop(self, delivery: Delivery[StopBackend]) -> BackendStopped:

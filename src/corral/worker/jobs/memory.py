@@ -30,6 +30,7 @@ Command = BackendCommand | StartBackend
 
 @dataclass(slots=True)
 class Memory:
+    node_id: str | None = None
     # In the order in which they were accepted.
     jobs: dict[str, Job] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Memory:
     _number: int = 0
 
     def load(self, seen: Seen) -> None:
+        self.node_id = seen.node_id
         self.generations.update(seen.generations)
         self.cancelled.update(seen.cancelled)
 
@@ -48,7 +50,16 @@ class Memory:
         return self._number + 1
 
     def seen(self) -> Seen:
-        return Seen(generations=dict(self.generations), cancelled=dict(self.cancelled))
+        return Seen(node_id=self.node_id, generations=dict(self.generations), cancelled=dict(self.cancelled))
+
+    def become(self, node_id: str) -> None:
+        self.node_id = node_id
+        self.generations.clear()
+        self.cancelled.clear()
+
+    def is_ours(self, backend: str, generation: int) -> bool:
+        """Whether this generation was told to the node that we are now."""
+        return generation <= self.generations.get(backend, 0)
 
     def event(self, job_id: str) -> JobEvent | None:
         """Where a job is; one that was cancelled before it came is at its end."""

@@ -52,8 +52,12 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What must not be forgotten with the jobs: it refuses what comes late."""
+    """What must not be forgotten with the jobs: it refuses what comes late.
 
+    All of it was said to one node. The same machine as another node, of another cluster perhaps, begins anew.
+    """
+
+    node_id: str | None = None
     # The newest generation of each concrete backend.
     generations: Mapping[str, int] = field(default_factory=dict)
     # Jobs that were cancelled before they came; True: paused.

@@ -10,13 +10,14 @@ interrupted is begun again by itself, under the same id and with growing numbers
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 
 import structlog
 
 from corral.bus.messages import BackendCommand, CancelJob, GetJobs, JobAccepted, JobCancelled, JobEvent, Jobs
+from corral.domain.backend import InstalledBackend
 from corral.domain.errors import Conflict, CorralError, Unavailable
 from corral.domain.operation import Fault, JobState, Phase
 from corral.ports.runtime import Clock
@@ -56,6 +57,14 @@ class RunnerParts:
     max_parallel: int = 4
     # A broken assert ends the process.
     on_crash: Callable[[BaseException], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What a node has, and what it has not any more with the generation of the removal."""
+
+    installed: tuple[InstalledBackend, ...] = ()
+    removed: Mapping[str, int] = field(default_factory=dict)
 
 
 class JobRunner:
@@ -129,6 +138,33 @@ class JobRunner:
                 await self._give_up(job)
         return JobCancelled(boot_id=self._parts.boot_id, job=job.event if job else None)
 
+    async def serve(self, node_id: str) -> None:
+        """Work for this node. Jobs and generations of another one, of another cluster perhaps, count no more."""
+        await self._until_loaded()
+        if node_id == self._memory.node_id:
+            return
+        async with self._accepting:
+            if self._memory.node_id is not None:
+                log.info("this machine is another node now; its unfinished jobs end", was=self._memory.node_id)
+                for job in self._memory.unfinished():
+                    job.ask_to_stop(Stop.CANCEL, keeps_partial=False)
+                    await self._checkpoint(job)
+                self._memory.become(node_id)
+            self._memory.node_id = node_id
+            await self._remember()
+
+    async def holdings(self, node_id: str) -> Holdings:
+        """What is installed and what was removed. A generation that was told to another node is told as none."""
+        await self.serve(node_id)
+        installer, is_ours = self._parts.installer, self._memory.is_ours
+        return Holdings(
+            installed=tuple(
+                each if is_ours(each.name, each.generation) else replace(each, generation=0)
+                for each in installer.installed()
+            ),
+            removed={name: number for name, number in installer.removed().items() if is_ours(name, number)},
+        )
+
     async def get(self, wish: GetJobs) -> Jobs:
         await self._until_loaded()
         ids = wish.job_ids or tuple(self._memory.jobs)
@@ -180,9 +216,7 @@ class JobRunner:
         return self._parts.installer.resolve(name) or self._memory.name_of(name) or name
 
     def _refuse_stale(self, backend: str, generation: int) -> None:
-        installer = self._parts.installer
-        present = (each.generation for each in installer.installed() if each.name == backend)
-        newest = max(self._memory.generations.get(backend, 0), installer.removed().get(backend, 0), *present, 0)
+        newest = self._memory.generations.get(backend, 0)
         if generation < newest:
             raise Conflict(
                 f"This command for {backend} has the generation {generation}; {newest} has been seen here.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 
 from corral.bus.messages import OperationDelta
@@ -188,8 +187,6 @@ class Stepper:
     async def _write(self, hold: Hold, told: list[Told], view: View) -> None:
         if not told:
             return
-        asked_at: datetime = view.now
-        unknown = {key for key, node in view.nodes.items() if node.bus_ok is None}
         async with self.database.transaction() as tx:
             await store.require(tx, hold)
             said = [
@@ -197,14 +194,22 @@ class Stepper:
                 for item in told
                 if not item.is_stop and item.news is not None
             ]
-            await take_in(tx, said, self.ids, as_of=asked_at)
+            await take_in(tx, said, self.ids, as_of=view.now)
             stopped = [item for item in told if item.is_stop and item.is_on_bus]
             await store.write_stopped(tx, [item.job_id for item in stopped])
             for item in stopped:
                 await remove_stopped(tx, item.node, item.stopped)
-            await store.note_bus(tx, {item.node for item in told if item.is_on_bus is False}, is_on_bus=False)
-            answered = {item.node for item in told if item.is_on_bus} & unknown
-            await store.note_bus(tx, answered, is_on_bus=True)
+        await self._note_bus(told, view)
+
+    async def _note_bus(self, told: list[Told], view: View) -> None:
+        """A transaction of its own: heartbeats lock nodes before operations, so a node is never locked after one."""
+        missing = {item.node for item in told if item.is_on_bus is False}
+        unknown = {key for key, node in view.nodes.items() if node.bus_ok is None}
+        answered = {item.node for item in told if item.is_on_bus} & unknown
+        if missing or answered:
+            async with self.database.transaction() as tx:
+                await store.note_bus(tx, missing, is_on_bus=False)
+                await store.note_bus(tx, answered, is_on_bus=True)
 
     async def _conclude(self, tx: Transaction, hold: Hold, view: View, moved: set[NodeId]) -> Stepped:
         operation, verdict = view.operation, conclude(view)

@@ -14,7 +14,7 @@ from corral.domain.operation import Operation, OperationState
 from corral.nodes import lifecycle
 from corral.nodes.commands import note_bus
 from corral.nodes.heartbeats import HeartbeatBuffer
-from corral.operations import planning
+from corral.operations import planning, reports
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
@@ -297,6 +297,30 @@ async def test_heartbeats_do_not_wait_for_an_assignment_that_is_being_written(
     buffer.record(node, {"boot_id": BOOT})
     assert await buffer.flush() == 1
     assert len(await owed(database)) == 1
+
+
+@pytest.mark.parametrize("news", ["report", "heartbeat", "registration", "greeting"])
+async def test_whoever_holds_an_operation_can_write_to_its_node_while_the_node_is_heard(
+    frontend: RunningFrontend, news: str
+) -> None:
+    """A dispatcher locks an operation and then writes what it saw of the node; nobody may stand there the other way."""
+    database = frontend.database
+    node = await joined(frontend, "a")
+    operation = await begun(database, asked())
+    await forget_schedule(database)
+    speak = {
+        "report": lambda: reports.take(database, NodeId(node.id), node.boot_id, [there("cpu-engine", "2.0")], {}),
+        "heartbeat": lambda: node.heartbeat(bus_ok=True),
+        "registration": node.register,
+        "greeting": lambda: note_bus(database, NodeId(node.id), is_on_bus=True),
+    }
+    async with asyncio.TaskGroup() as group, database.transaction() as tx:
+        await operation_store.lock(tx, operation.id)
+        group.create_task(speak[news]())
+        await somebody_waits_for_a_lock(database)
+        await tx.execute(text("UPDATE nodes SET bus_since = corral_now() WHERE name = 'a'"))
+        await tx.execute(text("UPDATE operation_targets SET heard_at = corral_now()"))
+    assert await is_due(database, operation)
 
 
 async def test_what_is_owed_is_listed_with_the_names_of_nodes_open_and_dead(database: Database) -> None:

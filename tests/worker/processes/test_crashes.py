@@ -186,3 +186,31 @@ def test_an_engine_that_becomes_ready_while_it_is_being_stopped_is_no_success(tm
         await supervisor.stop()
 
     simulate(0, scenario)
+
+
+@pytest.mark.behaviour("PROC-3")
+def test_a_restart_that_fails_is_told_to_who_waits_for_it_and_is_tried_again(tmp_path: Path):
+    machine = PretendMachine()
+    is_up = True
+
+    async def is_ready(_url: str, _key: str) -> bool:
+        return is_up
+
+    async def scenario(loop: VirtualLoop) -> None:
+        nonlocal is_up
+        supervisor, clock = pretend_supervisor(loop, tmp_path, machine)
+        object.__setattr__(supervisor._around, "ready", is_ready)
+        await supervisor.start()
+        await supervisor.start_backend(wish(), NoReport())
+        is_up = False
+        machine.last.end(1)
+        await clock.sleep(2)
+        assert [one.state for one in supervisor.running()] == ["starting"]
+        with pytest.raises(EngineFailed, match="was not ready after 5 s"):
+            await supervisor.start_backend(wish(), NoReport())
+        is_up = True
+        await clock.sleep(10)
+        assert [(one.state, one.restarts) for one in supervisor.running()] == [("ready", 2)]
+        await supervisor.stop()
+
+    simulate(0, scenario)

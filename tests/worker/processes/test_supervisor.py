@@ -305,6 +305,24 @@ async def test_an_engine_that_crashes_is_started_again_on_its_port(scene: Scene)
     assert again.pid != process.pid
 
 
+@pytest.mark.behaviour("OPS-78")
+async def test_several_crashes_leave_one_process_on_one_port(scene: Scene):
+    scene.install()
+    supervisor = await scene.start(patience=Patience(first_s=0.01, ceiling_s=0.01))
+    process = await supervisor.start_backend(wish(fork="yes"), NoReport())
+    for crashes in range(1, 5):
+        await crash(process)
+
+        async def is_back(restarts: int = crashes) -> bool:
+            return [(one.state, one.restarts) for one in supervisor.running()] == [("ready", restarts)]
+
+        await eventually(is_back)
+    (last,) = supervisor.running()
+    assert last.address == process.address
+    assert len(await scene.leftovers()) == 1
+    assert supervisor._around.ports.remembered() == 1
+
+
 @pytest.mark.behaviour("PROC-3")
 async def test_a_stop_during_the_pause_after_a_crash_ends_it(scene: Scene):
     scene.install()

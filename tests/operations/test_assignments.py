@@ -51,6 +51,13 @@ async def second(database_url: str) -> AsyncIterator[Database]:
     await opened.close()
 
 
+@pytest.fixture
+async def idle(frontend: RunningFrontend) -> RunningFrontend:
+    """A frontend that admits and hears, and leaves the dispatching to the test."""
+    await frontend.core.dispatcher.claim_loop.stop()
+    return frontend
+
+
 async def forget_schedule(database: Database) -> None:
     await sql(database, "UPDATE operations SET due_at = NULL")
 
@@ -193,13 +200,13 @@ async def test_a_drain_ends_at_once_what_was_not_begun_and_lets_the_worker_finis
 @pytest.mark.behaviour("OPS-47")
 @pytest.mark.behaviour("OPS-48")
 @pytest.mark.behaviour("NODE-123")
-async def test_a_silent_node_goes_on_owing_and_is_looked_at_when_it_is_heard_again(frontend: RunningFrontend) -> None:
-    database = frontend.database
-    node = await joined(frontend, "a")
+async def test_a_silent_node_goes_on_owing_and_is_looked_at_when_it_is_heard_again(idle: RunningFrontend) -> None:
+    database = idle.database
+    node = await joined(idle, "a")
     await node.heartbeat(bus_ok=True)
     operation = await begun(database, asked("solo"))
     await silence(node, 20 * 60)
-    await find_lost(frontend)
+    await find_lost(idle)
     assert (await node.shown())["status"] == "offline"
     assert states(await read(database, operation)) == {"a": "queued"}
     assert len(await owed(database)) == 1
@@ -210,10 +217,10 @@ async def test_a_silent_node_goes_on_owing_and_is_looked_at_when_it_is_heard_aga
 
 
 @pytest.mark.behaviour("OPS-48")
-async def test_a_node_that_comes_back_by_any_way_has_its_operations_looked_at(frontend: RunningFrontend) -> None:
-    database = frontend.database
-    node = await joined(frontend, "a")
-    other = await joined(frontend, "b")
+async def test_a_node_that_comes_back_by_any_way_has_its_operations_looked_at(idle: RunningFrontend) -> None:
+    database = idle.database
+    node = await joined(idle, "a")
+    other = await joined(idle, "b")
     operation = await begun(database, asked("solo", nodes=("a",)))
     elsewhere = await begun(database, asked("solo", nodes=("b",)))
 
@@ -301,11 +308,11 @@ async def test_heartbeats_do_not_wait_for_an_assignment_that_is_being_written(
 
 @pytest.mark.parametrize("news", ["report", "heartbeat", "registration", "greeting"])
 async def test_whoever_holds_an_operation_can_write_to_its_node_while_the_node_is_heard(
-    frontend: RunningFrontend, news: str
+    idle: RunningFrontend, news: str
 ) -> None:
     """A dispatcher locks an operation and then writes what it saw of the node; nobody may stand there the other way."""
-    database = frontend.database
-    node = await joined(frontend, "a")
+    database = idle.database
+    node = await joined(idle, "a")
     operation = await begun(database, asked())
     await forget_schedule(database)
     speak = {

@@ -61,6 +61,17 @@ async def test_a_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, 
     assert len(scene.clock.pauses) == 2
 
 
+@pytest.mark.behaviour("INS-3")
+async def test_a_connection_that_breaks_again_and_again_gets_there_as_long_as_it_brings_something(
+    scene: Scene, files: FileServer
+) -> None:
+    file = files.put("/engine.tar.gz", BODY, etag='"a"', faults=[faulty.cut_after(MIB // 5)] * 8)
+    await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
+    assert await scene.says() == "one"
+    assert len(file.ranges) == 9
+    assert max(scene.clock.pauses) <= 2.5
+
+
 @pytest.mark.behaviour("INS-2")
 async def test_a_server_without_ranges_is_asked_for_the_whole_file_again(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY, has_ranges=False, faults=[faulty.cut_after(MIB)])
@@ -213,7 +224,7 @@ async def test_a_discarded_download_leaves_no_file(scene: Scene, files: FileServ
     files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(MIB, never)])
     files.put("/other.tar.gz", BODY, faults=[faulty.silent_after(MIB, never)])
     build = archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY))
-    other = archive_build(f"{files.url}/other.tar.gz", name="other-engine")
+    other = archive_build(f"{files.url}/other.tar.gz", name="other-engine", sha256=sha256(BODY))
     await _cancel_after(scene, build, MIB)
     await _cancel_after(scene, other, MIB)
     never.set()

@@ -85,6 +85,18 @@ async def test_a_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, 
     assert found is not None
     assert found.python == str(found.directory / "venv/bin/python")
 
+    # The machine's Python is replaced by another one.
+    (found.directory / "venv/bin/python").unlink()
+    (found.directory / "venv/bin/python").symlink_to("/nowhere/python3")
+    assert scene.installer.installed() == ()
+    again = scene.restarted()
+    await again.tidy()
+    assert again.installed() == ()
+    scene.installer = again
+    await scene.install(build)
+    assert await scene.says() == "from a wheel"
+    assert_nothing_is_left_over(scene.root, again)
+
 
 @pytest.mark.behaviour("INS-30")
 async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene, files: FileServer) -> None:

@@ -73,9 +73,11 @@ class DiskInstaller:
     # --- what there is ---
 
     def installed(self) -> tuple[InstalledBackend, ...]:
-        own = [pointer.described for pointer in self._records.pointers.values() if self._is_whole(pointer.current)]
-        names = {backend.name for backend in own}
-        return (*own, *(backend for backend in self._system.backends() if backend.name not in names))
+        found = {backend.name: backend for backend in self._system.backends()}
+        for pointer in self._records.pointers.values():
+            if self._can_run(pointer.current):
+                found[pointer.name] = pointer.described
+        return tuple(found[name] for name in sorted(found))
 
     def removed(self) -> Mapping[str, int]:
         return self._records.removed
@@ -140,7 +142,7 @@ class DiskInstaller:
     ) -> InstalledBackend:
         pointer = self._own(name)
         previous = pointer.previous
-        if previous is None or not self._is_whole(previous):
+        if previous is None or not self._can_run(previous):
             raise InstallFailed(
                 f"There is nothing that {pointer.name} could be rolled back to.", code="nothing_to_roll_back"
             )
@@ -188,7 +190,7 @@ class DiskInstaller:
         if problem := self._records.path_problem(name):
             raise InstallFailed(f"{name[:80]!r} cannot be a backend: {problem}.", code="bad_manifest")
         pointer = self._records.pointers.get(name)
-        return pointer if pointer is not None and self._is_whole(pointer.current) else None
+        return pointer if pointer is not None and self._can_run(pointer.current) else None
 
     def _own(self, name: str) -> Pointer:
         concrete = self.resolve(name)
@@ -210,6 +212,11 @@ class DiskInstaller:
     def _is_whole(self, entry: Entry) -> bool:
         """The record of a folder is written last, after everything else is on the disk."""
         return (self._layout.store / entry.key / RECORD).is_file()
+
+    def _can_run(self, entry: Entry) -> bool:
+        """An environment stands on an interpreter of the machine, which may have been taken away."""
+        python = self._layout.store / entry.key / entry.python
+        return self._is_whole(entry) and (not entry.python or python.exists())
 
     @contextlib.contextmanager
     def _working_on(self, name: str) -> Iterator[None]:
@@ -265,7 +272,7 @@ class DiskInstaller:
         key = _key(digest, build)
         for pointer in self._records.pointers.values():
             for entry in (pointer.current, pointer.previous):
-                if entry is None or entry.key.partition(".")[0] != key or not self._is_whole(entry):
+                if entry is None or entry.key.partition(".")[0] != key or not self._can_run(entry):
                     continue
                 return replace(entry, build=build, installed_at=self._clock.wall())
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import resource
@@ -21,7 +22,7 @@ from corral.domain.backend import Build, Manifest, Source, SourceKind
 from corral.domain.errors import CorralError
 from corral.domain.operation import Phase
 from corral.worker.backends import installer as installing
-from corral.worker.backends import layout, records
+from corral.worker.backends import records
 from corral.worker.backends.installer import DiskInstaller
 from corral.worker.backends.options import InstallerOptions
 
@@ -48,20 +49,23 @@ class Report:
             die()
 
 
-async def nothing() -> None:
-    return
+def write_half(document: Any, file: Any, **_keywords: Any) -> NoReturn:
+    text = json.dumps(document)
+    file.write(text[: len(text) // 2])
+    file.flush()
+    die()
 
 
 def arm(moment: str) -> None:
     """Replace the step that is not to be survived."""
-    steps = {
-        "placed": (records.Records, "save"),
-        "writing": (os, "fsync"),
-        "cleaning": (installing, "delete_trees"),
-        "removing": (records.Records, "_write_removed"),
+    steps: dict[str, tuple[Any, str, Any]] = {
+        "placed": (records.Records, "save", die),
+        "writing": (json, "dump", write_half),
+        "cleaning": (installing, "delete_trees", die),
+        "removing": (records.Records, "_write_removed", die),
     }
     if moment in steps:
-        setattr(*steps[moment], die)
+        setattr(*steps[moment])
 
 
 async def main() -> None:
@@ -83,20 +87,14 @@ async def main() -> None:
         manifest=Manifest(),
     )
     report = Report(given.moment)
-    if given.moment == "removing":
-        arm("removing")
-        await installer.remove("cpu-engine", generation=3, report=report)
-    if given.moment == "writing":
-        # Everything else is on the disk by then.
-        installing._seal = lambda tree, entry: layout.write_json(tree / "backend.json", entry.to_json())
 
-        async def arm_late() -> None:
-            arm("writing")
-
-        before_swap = arm_late
-    else:
-        before_swap = nothing
+    async def before_swap() -> None:
+        # Everything else has been written by then.
         arm(given.moment)
+
+    if given.moment == "removing":
+        arm(given.moment)
+        await installer.remove("cpu-engine", generation=3, report=report)
     try:
         await installer.install(build, generation=2, replaces=True, before_swap=before_swap, report=report)
     except CorralError as error:

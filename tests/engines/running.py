@@ -20,7 +20,7 @@ import aiohttp
 
 from corral.backends.index import parse_index
 from corral.bus.messages import StartBackend
-from corral.domain.backend import GalleryEntry, SourceKind, Version
+from corral.domain.backend import GalleryEntry, Manifest, SourceKind, Version
 from corral.engines import gallery_files, launcher_file
 from corral.worker.processes.launch import LAUNCHER_NAME, Place, make_launch
 from corral.worker.work import Runnable
@@ -79,7 +79,7 @@ class Engine:
     process: subprocess.Popen[bytes]
     url: str
     log: Path
-    version: Version
+    manifest: Manifest
     # What it said about its health on the way to being ready.
     healths: set[int] = field(default_factory=set)
 
@@ -94,7 +94,7 @@ class Engine:
     async def health(self) -> int:
         """Its status, and 0 while nothing listens."""
         try:
-            return (await self.get(self.version.manifest.ready.path, key="")).status
+            return (await self.get(self.manifest.ready.path, key="")).status
         except aiohttp.ClientConnectionError:
             return 0
 
@@ -115,7 +115,7 @@ class Engine:
 
     async def numbers(self) -> dict[str, float]:
         """What it says about itself, by the names that its manifest gives to the metrics."""
-        names = dict(self.version.manifest.metrics)
+        names = dict(self.manifest.metrics)
         lines = (await self.get(names.pop("path"))).content.decode().splitlines()
         told = {line.split()[0].partition("{")[0]: float(line.split()[-1]) for line in lines if line[:1] not in "#"}
         return {ours: told[theirs] for ours, theirs in names.items() if not ours.startswith("answer_")}
@@ -178,15 +178,21 @@ def running(
     )
     settings = {key: str(value).lower() for key, value in options.items()}
     wish = StartBackend(job_id="1", backend=name, model=called, model_path=str(model), options=settings)
+    with started(runnable, wish, folder / "log") as engine:
+        yield engine
+
+
+@contextmanager
+def started(runnable: Runnable, wish: StartBackend, log: Path) -> Iterator[Engine]:
     place = Place(host="127.0.0.1", port=free_port(), threads=1, api_key=KEY)
     launch = make_launch(runnable, wish, place, os.environ)
-    log = folder / "log"
+    environment = dict(launch.environment)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            launch.command, env=dict(launch.environment), cwd=folder, stdout=output, stderr=subprocess.STDOUT
+            launch.command, env=environment, cwd=runnable.directory, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        yield Engine(process=process, url=f"http://127.0.0.1:{place.port}", log=log, version=chosen)
+        yield Engine(process=process, url=f"http://127.0.0.1:{place.port}", log=log, manifest=runnable.manifest)
     finally:
         process.kill()
         process.wait()

@@ -26,7 +26,7 @@ def text_of(answer: Any) -> str:
 
 def cached_in(engine: Engine, answer: Any) -> int:
     """Where the manifest says that an answer tells it."""
-    path = engine.version.manifest.metrics["answer_cached_tokens"].split(".")
+    path = engine.manifest.metrics["answer_cached_tokens"].split(".")
     return int(reduce(lambda value, name: value[name], path, answer))
 
 

@@ -191,7 +191,7 @@ async def test_a_drain_ends_at_once_what_was_not_begun_and_lets_the_worker_finis
     a_owes = [item.backend for item in await owed(database) if item.operation_id]
     assert sorted(a_owes) == ["cpu-engine", "odd:name", "solo", "solo"]
     gone = await events(database, "assignment.ended")
-    assert {(item.data["backend"], item.data["why"]) for item in gone} == {
+    assert {(item.data["backend"], item.data["reason"]) for item in gone} == {
         ("cpu-engine", "node_drained"),
         ("odd:name", "node_drained"),
     }

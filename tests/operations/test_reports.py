@@ -115,7 +115,7 @@ async def test_an_installation_is_settled_when_the_node_reports_the_backend(data
     assert [item.node_id for item in await owed(database)] == [b]
     assert await is_due(database, operation)
     (ended,) = await events(database, "assignment.ended")
-    assert (ended.data["node_id"], ended.data["backend"], ended.data["why"]) == (a, "cpu-engine", "satisfied")
+    assert (ended.data["node_id"], ended.data["backend"], ended.data["reason"]) == (a, "cpu-engine", "satisfied")
 
 
 @pytest.mark.behaviour("OPS-52")

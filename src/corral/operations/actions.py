@@ -75,7 +75,7 @@ async def _stopped(
     await operation_store.add_note(tx, operation.id, words)
     action = "operation.cancel" if is_end else "operation.pause"
     await access_store.record(tx, actor, action, operation.id, f"{operation.kind} {operation.subject}")
-    await operation_store.tell(tx, "operation.changed", stopped)
+    await outbox.append(tx, "operation.changed", stopped.id, operation_store.event_data(stopped))
     return stopped
 
 
@@ -144,7 +144,7 @@ async def _dismiss(tx: Transaction, operation: Operation, actor: str) -> Operati
     await assignment_store.release_untold(tx, operation.id)
     dismissed = await operation_store.mark_dismissed(tx, operation.id, actor)
     await access_store.record(tx, actor, "operation.dismiss", operation.id, operation.subject)
-    await operation_store.tell(tx, "operation.dismissed", dismissed)
+    await outbox.append(tx, "operation.dismissed", dismissed.id, operation_store.event_data(dismissed))
     return dismissed
 
 

@@ -20,6 +20,7 @@ from corral.ports.runtime import Ids
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
 from corral.store import operations as operation_store
+from corral.store import outbox
 from corral.store.database import Database, Transaction
 from corral.store.operations import NewOperation
 
@@ -124,7 +125,7 @@ class Admission:
         await operation_store.add_note(tx, operation.id, words)
         detail = f"{operation.kind} {operation.subject}"
         await access_store.record(tx, new.created_by, "operation.create", operation.id, detail)
-        await operation_store.tell(tx, "operation.created", operation)
+        await outbox.append(tx, "operation.created", operation.id, operation_store.event_data(operation))
         return operation
 
     async def _again(self, tx: Transaction, operation: Operation) -> Admitted:

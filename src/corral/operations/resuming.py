@@ -18,6 +18,7 @@ from corral.store import access as access_store
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
+from corral.store import outbox
 from corral.store.database import Transaction
 from corral.store.schema import NOW
 
@@ -33,7 +34,7 @@ async def resume_paused(tx: Transaction, paused: Operation, ids: Ids, actor: str
     await assignment_store.end_missing(tx, operation.id)
     await operation_store.add_note(tx, operation.id, f"Resumed by {actor}.")
     await access_store.record(tx, actor, "operation.resume", operation.id, operation.subject)
-    await operation_store.tell(tx, "operation.changed", operation)
+    await outbox.append(tx, "operation.changed", operation.id, operation_store.event_data(operation))
     return await operation_store.get(tx, operation.id)
 
 

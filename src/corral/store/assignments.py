@@ -392,12 +392,12 @@ async def drop(tx: Transaction, assignment: Assignment) -> None:
     await wake_operations(tx, [assignment.operation_id])
 
 
-async def _tell_ended(tx: Transaction, node_id: NodeId, gone: Mapping[str, str], why: str) -> None:
+async def _tell_ended(tx: Transaction, node_id: NodeId, gone: Mapping[str, str], reason: str) -> None:
     await outbox.append_many(
         tx,
         "assignment.ended",
         [
-            (node_id, {"node_id": node_id, "backend": backend, "id": operation_id, "why": why})
+            (node_id, {"node_id": node_id, "backend": backend, "id": operation_id, "reason": reason})
             for backend, operation_id in sorted(gone.items())
         ],
     )

@@ -27,7 +27,6 @@ from corral.domain.operation import (
     OperationNote,
     OperationState,
 )
-from corral.store import outbox
 from corral.store.database import Transaction, as_uuid
 from corral.store.operation_rows import to_operation, to_target
 from corral.store.schema import ID, NOW, TIME, operation_events, operations
@@ -225,6 +224,7 @@ async def mark_dismissed(tx: Transaction, operation_id: OperationId, actor: str)
 
 
 def event_data(operation: Operation) -> dict[str, Any]:
+    """What an event about an operation says of it."""
     return {
         "id": operation.id,
         "rev": operation.rev,
@@ -232,11 +232,6 @@ def event_data(operation: Operation) -> dict[str, Any]:
         "kind": str(operation.kind),
         "subject": operation.subject,
     }
-
-
-async def tell(tx: Transaction, kind: str, operation: Operation, **more: Any) -> None:
-    """Write an event about an operation into the outbox."""
-    await outbox.append(tx, kind, operation.id, event_data(operation) | more)
 
 
 async def add_note(

@@ -16,6 +16,8 @@ from aiohttp import web
 KEY = "ck_stand-in-key-0123456789"
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 GIB = 1024**3
+STREAMS = ("/api/events", "/api/operations/events")
+OPERATION = "01a1df0f-711a-745f-ac40-911e6c48d021"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -68,6 +70,46 @@ def a_cluster(**changes: Any) -> dict[str, Any]:
         "nodes": [{"id": "id-gpu-a", "name": "gpu-a", "status": "healthy", "status_reason": "All is well."}],
     }  # fmt: skip
     return cluster | changes
+
+
+def a_target(name: str = "gpu-a", **changes: Any) -> dict[str, Any]:
+    target: dict[str, Any] = {
+        "node_id": f"id-{name}", "node_name": name, "status": "queued", "state": "queued", "file_name": "",
+        "percentage": 0.0, "wave": 0, "attempt": 0, "version": "2.0.0", "previous_version": "", "job_id": "j1",
+        "build": {"name": "cuda-engine", "version": "2.0.0", "meta": "engine", "gallery": "corral"},
+    }  # fmt: skip
+    return target | changes
+
+
+def an_operation(**changes: Any) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "id": OPERATION, "jobID": OPERATION, "name": "engine", "fullName": "engine", "kind": "backend_install",
+        "state": "running", "rev": 1, "progress": 0.0, "taskType": "installation", "isDeletion": False,
+        "isBackend": True, "isQueued": False, "cancellable": True, "message": "Installing on 1 of 1 node",
+        "createdBy": "admin", "createdAt": NOON.isoformat(), "updatedAt": NOON.isoformat(), "request": {},
+        "nodes": [a_target()],
+    }  # fmt: skip
+    return operation | changes
+
+
+def admitted(**changes: Any) -> dict[str, Any]:
+    url = f"/api/backends/job/{OPERATION}"
+    answer: dict[str, Any] = {
+        "id": OPERATION, "jobID": OPERATION, "uuid": OPERATION, "statusUrl": url, "status_url": url,
+        "message": "Installing engine is under way.", "state": "queued", "deduplicated": False,
+    }  # fmt: skip
+    return answer | changes
+
+
+def hello() -> bytes:
+    return b"id: 1-0\nevent: hello\ndata: {}\n\n"
+
+
+def progress(rev: int, **changes: Any) -> bytes:
+    """A step without a place of its own."""
+    data = {"id": OPERATION, "rev": rev, "state": "running", "progress": 10.0, "nodes": []} | changes
+    body = {"id": "", "kind": "operation.progress", "key": OPERATION, "at": NOON.isoformat(), "data": data}
+    return f"event: operation.progress\ndata: {json.dumps(body)}\n\n".encode()
 
 
 def refusal(status: int, code: str, message: str, hint: str | None = None) -> Answer:
@@ -131,7 +173,7 @@ class StandIn:
         if request.headers.get("Authorization") != f"Bearer {KEY}":
             refused = refusal(401, "not_authenticated", "This key is not known.", "`corral login` stores another.")
             return await refused(request)
-        if request.path == "/api/events" and "GET /api/events" not in self.script:
+        if request.path in STREAMS and f"GET {request.path}" not in self.script:
             return await self._stream(request)
         answers = self.script.get(f"{request.method} {request.path}") or [refusal(404, "not_found", "Nothing here.")]
         answer = answers.pop(0) if len(answers) > 1 else answers[0]

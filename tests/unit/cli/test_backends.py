@@ -1,0 +1,373 @@
+"""`corral backends …` as a person or a script sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import bodies
+from tests.unit.client.standin import (
+    KEY,
+    NOON,
+    OPERATION,
+    a_target,
+    admitted,
+    an_event,
+    an_operation,
+    hello,
+    json_answer,
+    progress,
+    refusal,
+)
+
+INSTALL = "POST /api/backends/install/engine"
+READ = f"GET /api/operations/{OPERATION}"
+DONE = {"state": "completed", "rev": 9, "progress": 100.0, "message": "Done on 1 node"}
+
+
+def a_plan(**changes: Any) -> dict[str, Any]:
+    node = {
+        "node_id": "1", "node_name": "gpu-a", "node_status": "healthy", "backend": "cuda-engine", "version": "2.0.0",
+        "desired": "present", "fetch_bytes": 3 * 1024**2,
+    }  # fmt: skip
+    plan: dict[str, Any] = {
+        "plan": True, "kind": "backend_install", "backend": "engine", "nodes": [node], "fetch_bytes": 3 * 1024**2,
+        "skipped": [{"node_id": "2", "node_name": "cpu-b", "reason": "Node cpu-b waits for approval."}],
+    }  # fmt: skip
+    return plan | changes
+
+
+def installed(**changes: Any) -> dict[str, Any]:
+    place = {
+        "node_id": "1", "node_name": "gpu-a", "node_status": "healthy", "version": "1.0", "size_bytes": 2048,
+        "installed_at": NOON.isoformat(),
+    }  # fmt: skip
+    backend: dict[str, Any] = {
+        "Name": "cuda-engine", "IsSystem": False, "version": "1.0", "available_version": "2.0", "has_upgrade": True,
+        "Nodes": [place, place | {"node_id": "2", "node_name": "gpu-b", "version": "0.9", "drifts": True}],
+    }  # fmt: skip
+    return backend | changes
+
+
+def test_the_list_shows_versions_drift_upgrades_and_what_is_owed(corral, frontend):
+    frontend.on("GET /backends", json_answer([installed()]))
+    owed = {
+        "node_id": "3", "node_name": "gpu-c", "backend": "cuda-engine", "desired": "present", "version": "2.0",
+        "state": "open", "generation": 4, "operation_id": OPERATION, "attempts": 2, "created_at": NOON.isoformat(),
+    }  # fmt: skip
+    dead = owed | {"node_name": "gpu-d", "state": "dead", "error": "disk full"}
+    frontend.on("GET /api/backend-intents", json_answer([owed, dead]))
+    outcome = corral("backends", "list")
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["BACKEND", *["cuda-engine"] * 4]
+    assert "1.0" in outcome.out.splitlines()[1]
+    assert "drifts" in outcome.out.splitlines()[2]
+    assert "owed: install, 2 failures" in outcome.out.splitlines()[3]
+    assert "given up: install (disk full)" in outcome.out.splitlines()[4]
+    assert "corral backends upgrade cuda-engine" in outcome.err
+    only = corral("backends", "list", "--node", "gpu-c")
+    assert len(only.out.splitlines()) == 2
+    data = json.loads(corral("backends", "list", "--json").out)
+    assert data["installed"][0]["nodes"][1]["drifts"] is True
+    assert len(data["owed"]) == 2
+
+
+def test_an_empty_list_says_what_to_do(corral, frontend):
+    frontend.on("GET /backends", json_answer([]))
+    frontend.on("GET /api/backend-intents", json_answer([]))
+    outcome = corral("backends", "list")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "corral backends search" in outcome.err
+
+
+def _entry(name: str, **changes: Any) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": f"corral@{name}", "name": name, "gallery": "corral", "isMeta": False, "installed": False,
+        "versions": ["2.0"], "version": "2.0", "description": "An engine. " * 20, "license": "MIT", "runsOn": [],
+    }  # fmt: skip
+    return entry | changes
+
+
+def _page(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    page: dict[str, Any] = {
+        "backends": list(entries), "processingBackends": {}, "taskTypes": {}, "availableBackends": len(entries),
+        "installedBackends": 0, "systemCapability": "", "allTags": [], "currentPage": 1, "totalPages": 1,
+    }  # fmt: skip
+    return page | changes
+
+
+def test_a_search_hides_single_builds_unless_all_are_wanted_and_reads_every_page(corral, frontend):
+    meta = _entry("engine", isMeta=True, capabilities={"nvidia": "cuda-engine"}, runsOn=["nvidia"])
+    build = _entry("cuda-engine", metaBackendFor="engine")
+    pages = (json_answer(_page(meta, totalPages=2)), json_answer(_page(build, totalPages=2)))
+    frontend.on("GET /api/backends", *pages)
+    outcome = corral("backends", "search", "eng")
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["NAME", "engine"]
+    assert [seen.query["page"] for seen in frontend.seen] == ["1", "2"]
+    assert frontend.seen[0].query["term"] == "eng"
+    assert max(len(line) for line in outcome.out.splitlines()) < 130
+    frontend.on("GET /api/backends", *pages)
+    everything = corral("backends", "search", "--all")
+    assert [line.split()[0] for line in everything.out.splitlines()] == ["NAME", "engine", "cuda-engine"]
+    frontend.on("GET /api/backends", json_answer(_page(meta, build)))
+    info = corral("backends", "info", "corral@engine").out
+    assert "nvidia     cuda-engine   2.0" in info
+    assert "Next: corral backends install engine" in info
+    assert corral("backends", "info", "nothing").code == 1
+
+
+@pytest.mark.behaviour("CLI-17")
+def test_a_plan_is_printed_and_nothing_is_asked_for(corral, frontend):
+    frontend.on(INSTALL, json_answer(a_plan()))
+    outcome = corral(
+        "backends", "install", "engine", "--plan", "--node", "gpu-a", "--node", "gpu-b", "--version", "2.0.0"
+    )
+    assert outcome.code == 0
+    assert frontend.seen[0].query == {"plan": "true"}
+    assert bodies(frontend, INSTALL)[0]["nodes"] == ["gpu-a", "gpu-b"]
+    assert "gpu-a   healthy   install   cuda-engine   2.0.0     -     3 MiB" in outcome.out
+    assert "cpu-b     Node cpu-b waits for approval." in outcome.out
+    assert "Nothing was done" in outcome.err
+    assert json.loads(corral("backends", "plan", "engine", "--json").out)["fetch_bytes"] == 3 * 1024**2
+
+
+@pytest.mark.behaviour("CLI-17")
+def test_detached_the_id_is_all_that_is_printed(corral, frontend):
+    frontend.on(INSTALL, json_answer(admitted()))
+    outcome = corral("backends", "install", "engine", "--detach", "--after")
+    assert (outcome.code, outcome.out) == (0, f"{OPERATION}\n")
+    assert frontend.seen[0].query == {"after": "true"}
+    assert "Idempotency-Key" in frontend.seen[0].headers
+    assert json.loads(corral("backends", "install", "engine", "--detach", "--json").out)["jobID"] == OPERATION
+
+
+def test_what_is_typed_reaches_the_frontend(corral, frontend):
+    frontend.on(INSTALL, json_answer(admitted()))
+    words = ["--waves", "1,5", "--stop-on-failure", "--rollback", "--deadline", "1h", "--force", "--ignore-capability"]
+    corral("backends", "install", "engine", "-d", *words)
+    assert bodies(frontend, INSTALL) == [
+        {
+            "nodes": None, "version": "", "ignore_capability": True, "force": True,
+            "strategy": {"waves": [1, 5], "stop_on_failure": True, "rollback": True, "deadline": "1h"},
+        }
+    ]  # fmt: skip
+    external = "POST /api/backends/install-external"
+    frontend.on(external, json_answer(admitted()))
+    digest = "a" * 64
+    corral("backends", "install", "-d", "--uri", "https://example.com/x.whl", "--name", "x", "--sha256", digest)
+    sent = bodies(frontend, external)[0]
+    assert (sent["uri"], sent["name"], sent["sha256"]) == ("https://example.com/x.whl", "x", digest)
+
+
+@pytest.mark.behaviour("CLI-3")
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["install"], 2),
+        (["install", "engine", "--alias", "x"], 2),
+        (["install", "x", "--uri", "/opt/x", "--name", "y"], 2),
+        (["install", "engine", "--waves", "one"], 2),
+        (["install", "engine", "--deadline", "soon"], 1),
+        (["install", "engine", "--waves", "0"], 1),
+        (["upgrade"], 2),
+        (["upgrade", "engine", "--all"], 2),
+        (["stop", "--node", "a"], 2),
+        (["start", "engine", "--node", "a", "--option", "x"], 2),
+        (["processes"], 2),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anything_is_sent(corral, frontend, words, code):
+    outcome = corral("backends", *words)
+    assert outcome.code == code
+    assert outcome.err.startswith("error: ")
+    assert "pattern" not in outcome.err
+    assert frontend.seen == []
+
+
+def test_why_no_node_can_have_it_is_said_node_by_node(corral, frontend):
+    async def refuse(request: Any) -> Any:
+        from aiohttp import web  # noqa: PLC0415
+
+        details = {"skipped": [{"node": "gpu-a", "reason": "engine has no build for it."}]}
+        error = {"code": "no_eligible_nodes", "message": "No node can have engine.", "details": details}
+        return web.json_response({"error": error}, status=409)
+
+    frontend.on(INSTALL, refuse)
+    outcome = corral("backends", "install", "engine")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[0] == "gpu-a: engine has no build for it."
+    assert "error: No node can have engine." in outcome.err
+
+
+def _working(percentage: float, **changes: Any) -> dict[str, Any]:
+    return a_target(state="working", status="downloading", phase="downloading", percentage=percentage, **changes)
+
+
+def _script(frontend: Any, *ends: dict[str, Any]) -> None:
+    """Asked for, followed over one step of progress, and ended so."""
+    frontend.on(INSTALL, json_answer(admitted()))
+    frontend.on(READ, json_answer(an_operation()), json_answer(an_operation()), *(json_answer(end) for end in ends))
+    slim = {key: value for key, value in _working(40.0, current=400, total=1000).items() if key != "build"}
+    frontend.streams = [
+        hello() + progress(2, progress=40.0, nodes=[slim]) + an_event(2, "operation.changed", key=OPERATION)
+    ]
+
+
+@pytest.mark.behaviour("CLI-14")
+@pytest.mark.behaviour("CLI-15")
+def test_in_a_pipe_a_change_is_followed_by_plain_lines_to_its_end(corral, frontend):
+    done = a_target(state="success", status="success", percentage=100.0, previous_version="1.0")
+    _script(frontend, an_operation(**DONE, nodes=[done]))
+    outcome = corral("backends", "install", "engine")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.splitlines() == [
+        "Installing engine is under way.",
+        "gpu-a: waits",
+        "gpu-a: done cuda-engine 2.0.0 (was 1.0)",
+        "install engine: completed.",
+    ]
+
+
+@pytest.mark.behaviour("CLI-14")
+def test_with_json_each_step_is_a_line_with_the_nodes_that_moved(corral, frontend):
+    done = a_target(state="success", status="success", percentage=100.0)
+    _script(frontend, an_operation(**DONE, nodes=[done]))
+    outcome = corral("backends", "install", "engine", "--json")
+    steps = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [(step["state"], step["progress"]) for step in steps] == [
+        ("running", 0.0),
+        ("running", 40.0),
+        ("completed", 100.0),
+    ]
+    assert steps[1]["nodes"][0]["current"] == 400
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+@pytest.mark.behaviour("CLI-15")
+@pytest.mark.parametrize(
+    ("end", "code", "words"),
+    [
+        ({"state": "completed_with_pending", "rev": 9}, 0, "owed to gpu-a, which get it when they are back"),
+        ({"state": "failed", "rev": 9, "error": "gpu-a: disk full"}, 1, "corral operations retry 6c48d021"),
+        ({"state": "cancelled", "rev": 9, "message": "Cancelled by admin."}, 1, "cancelled. Cancelled by admin."),
+        ({"state": "paused", "rev": 9}, 1, "corral operations resume 6c48d021"),
+        ({"state": "superseded", "rev": 9}, 1, "superseded"),
+    ],
+)
+def test_the_exit_code_and_the_last_sentence_tell_how_it_ended(corral, frontend, end, code, words):
+    _script(frontend, an_operation(**end))
+    outcome = corral("backends", "install", "engine")
+    assert outcome.code == code
+    assert words in outcome.err
+
+
+def test_a_removal_asks_on_a_terminal_with_the_nodes_it_would_touch(corral, frontend):
+    route = "POST /api/backends/delete/engine"
+    frontend.on(route, json_answer(a_plan(kind="backend_delete")), json_answer(admitted()))
+    outcome = corral("backends", "remove", "engine", "-d", typed="n\n", is_terminal=True)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "Remove engine from gpu-a?" in outcome.err
+    assert len(frontend.seen) == 1
+    assert corral("backends", "remove", "engine", "-d", "--yes", is_terminal=True).out == f"{OPERATION}\n"
+
+
+def test_everything_is_upgraded_by_one_command(corral, frontend):
+    route = "POST /api/backends/upgrades/apply"
+    refused = [{"backend": "b", "code": "x", "message": "b is in use."}]
+    frontend.on(route, json_answer({"operations": [admitted()], "refused": refused}))
+    outcome = corral("backends", "upgrade", "--all", "--detach")
+    assert (outcome.code, outcome.out) == (1, f"{OPERATION}\n")
+    assert "b: b is in use." in outcome.err
+    frontend.on(route, json_answer({"operations": [], "refused": []}))
+    assert "Nothing has an upgrade" in corral("backends", "upgrade", "--all").err
+
+
+def test_engines_of_a_node_are_shown_started_and_stopped(corral, frontend):
+    process = {
+        "key": "m#0", "model": "m", "replica": 0, "backend": "fake", "version": "1", "address": "127.0.0.1:5",
+        "pid": 7, "state": "ready",
+    }  # fmt: skip
+    frontend.on("GET /api/nodes/gpu-a/processes", json_answer([process]), json_answer([]))
+    assert (
+        "m#0       fake      1         ready   127.0.0.1:5   7     0"
+        in corral("backends", "processes", "--node", "gpu-a").out
+    )
+    assert "No engine runs" in corral("backends", "processes", "--node", "gpu-a").err
+    start = "POST /api/nodes/gpu-a/backends/start"
+    frontend.on(
+        start, json_answer({"jobID": "j", "key": "m#0", "state": "running", "message": "m#0 is starting."}, 202)
+    )
+    assert corral("backends", "start", "fake", "--node", "gpu-a", "--model", "m", "--option", "a=b=c").out == "m#0\n"
+    assert bodies(frontend, start)[0]["options"] == {"a": "b=c"}
+    stop = "POST /api/nodes/gpu-a/backends/stop"
+    frontend.on(stop, json_answer({"stopped": ["m#0"], "survivors": ["x#1"], "message": "1 stopped."}))
+    outcome = corral("backends", "stop", "m#0", "--node", "gpu-a")
+    assert (outcome.code, outcome.out) == (1, "m#0\n")
+    assert "Still running: x#1" in outcome.err
+    corral("backends", "stop", "fake", "--node", "gpu-a")
+    assert [(body["key"], body["backend"]) for body in bodies(frontend, stop)] == [("m#0", ""), ("", "fake")]
+
+
+@pytest.mark.behaviour("CLI-4")
+def test_what_an_engine_prints_cannot_control_the_terminal(corral, frontend):
+    lines = [{"number": 1, "at": "noon", "stream": "stderr", "text": "ready\x1b[2J"}]
+    log = {"key": "m#0", "lines": lines, "first": 1, "next": 1}
+    frontend.on("GET /api/nodes/gpu-a/backend-logs/m#0", json_answer(log))
+    frontend.on("GET /api/nodes/gpu-a/backend-logs", json_answer(["m#0"]))
+    assert (
+        corral("backends", "logs", "m#0", "--node", "gpu-a").out == "noon  stderr  ready\N{REPLACEMENT CHARACTER}[2J\n"
+    )
+    assert corral("backends", "logs", "--node", "gpu-a").out == "m#0\n"
+    assert json.loads(corral("backends", "logs", "m#0", "--node", "gpu-a", "--json").out)["next"] == 1
+
+
+@pytest.mark.behaviour("CLI-14")
+@pytest.mark.behaviour("CLI-15")
+def test_on_a_terminal_there_are_bars_and_ctrl_c_ends_only_the_looking(frontend, tmp_path):
+    frontend.on(INSTALL, json_answer(admitted()))
+    moving = _working(40.0, current=400 * 1024, total=1000 * 1024)
+    done = a_target("cpu-b", state="success", status="success", percentage=100.0)
+    frontend.on(READ, json_answer(an_operation(nodes=[moving, done])))
+    frontend.streams = [hello()]
+    frontend.holds_last_stream = True
+    ours, theirs = pty.openpty()
+    environment = {
+        "HOME": str(tmp_path),
+        "CORRAL_URL": frontend.url,
+        "CORRAL_KEY": KEY,
+        "NO_COLOR": "1",
+        "COLUMNS": "150",
+        "TERM": "xterm",
+    }
+    command = [sys.executable, "-m", "corral", "backends", "install", "engine"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        seen = ""
+        while "40%" not in seen or "cpu-b: done" not in seen:
+            seen += os.read(ours, 4096).decode(errors="replace")
+        process.send_signal(signal.SIGINT)
+        with suppress(OSError):
+            while part := os.read(ours, 4096):
+                seen += part.decode(errors="replace")
+    os.close(ours)
+    assert process.returncode == 130
+    assert "downloading" in seen
+    assert "400 KiB/1000 KiB" in seen
+    assert (
+        "It goes on. Come back with: corral operations watch 6c48d021; stop it with: corral operations cancel" in seen
+    )
+    assert "Stopped." not in seen
+    assert bodies(frontend, f"POST /api/operations/{OPERATION}/cancel") == []
+
+
+def test_an_unknown_backend_is_said_with_the_frontends_words(corral, frontend):
+    frontend.on(INSTALL, refusal(404, "backend_not_found", "There is no backend 'engine'.", "Did you mean engin?"))
+    outcome = corral("backends", "install", "engine")
+    assert outcome.err == "error: There is no backend 'engine'.\n\nhint: Did you mean engin?\n"

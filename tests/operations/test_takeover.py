@@ -182,6 +182,7 @@ async def test_an_operation_that_is_called_for_while_it_is_held_is_looked_at_aga
     frontend, operation, worker = await started(database, hub)
     assert await frontend.turn() == 0
     await age(database, operation, 40)
+    assert await (await driver(database, hub, "frontend-2")).turn() == 0, "a call takes it away from nobody"
     assert await frontend.turn() == 1
     assert worker.asked == [worker.job]
     assert (await read(database, operation)).fence == 1, "it is still the same hold"

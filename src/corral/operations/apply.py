@@ -25,7 +25,7 @@ from corral.domain.backend import Assignment, Desired
 from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable
 from corral.domain.node import NodeId
 from corral.domain.operation import Fault, JobId, Target
-from corral.operations.hearing import heard, stopped_by
+from corral.operations.hearing import CODE_MAX, TEXT_MAX, heard, plain, stopped_by
 from corral.policy.progress import News, NoAnswer, NobodyListens, Refused, UnknownJob
 from corral.ports.bus import Bus
 
@@ -151,7 +151,7 @@ async def _outcome(call: Callable[[], Awaitable[R]]) -> R | NobodyListens | NoAn
     except BusUnavailable:
         return None
     except CorralError as error:
-        return Refused(fault=Fault(code=error.slug, text=error.message))
+        return Refused(fault=Fault(code=plain(error.slug, CODE_MAX), text=plain(error.message, TEXT_MAX)))
 
 
 def _told(target: Target, news: News | None, *, is_stop: bool = False) -> Told:

@@ -179,10 +179,9 @@ class Dispatcher:
         outcome = await attempt(self.flush)
         if isinstance(outcome, Failed):
             log.warning("the last events of jobs were not written", error=outcome.sentence)
-        holds = [held.hold for held in self._held.values()]
         self._held.clear()
         async with self._world.database.transaction() as tx:
-            await store.hand_over(tx, self._options.frontend_id, holds)
+            await store.hand_over(tx, self._options.frontend_id)
 
     async def _claim(self, pool: str, limit: int) -> None:
         kinds = [kind for kind in OperationKind if kind.pool == pool]

@@ -33,6 +33,7 @@ from corral.store.database import Transaction
 
 BIGINT_MAX = 2**63 - 1
 TEXT_MAX = 2000
+CODE_MAX = 64
 FILE_NAME_MAX = 255
 STOPPED_MAX = 1000
 _STATES = frozenset(JobState)
@@ -54,7 +55,7 @@ def heard(event: JobEvent) -> Heard | None:
     if event.state not in _STATES or not 0 <= event.seq <= BIGINT_MAX:
         return None
     state = JobState(event.state)
-    fault = Fault(code=plain(event.error_code, 64), text=plain(event.error_text, TEXT_MAX))
+    fault = Fault(code=plain(event.error_code, CODE_MAX), text=plain(event.error_text, TEXT_MAX))
     return Heard(
         seq=event.seq,
         state=state,

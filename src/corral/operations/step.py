@@ -113,6 +113,8 @@ class Stepper:
             raise
         except CorralError as error:
             return Fault(code=error.slug, text=error.message)
+        if not planned.targets:
+            return Fault(code="no_eligible_nodes", text="No node is left that could have it.")
         await assignment_store.assign(tx, operation, planned.targets, self.ids)
         await operation_store.add_notes(
             tx,

@@ -157,16 +157,13 @@ async def renew(tx: Transaction, owner: str, holds: Collection[Hold], lease_s: f
 
 
 _HAND_OVER = text("""
-    UPDATE operations o SET owner = NULL, lease_until = NULL, due_at = corral_now()
-      FROM jsonb_to_recordset(CAST(:held AS jsonb)) AS h(id uuid, fence bigint)
-     WHERE o.id = h.id AND o.fence = h.fence AND o.owner = :owner
+    UPDATE operations SET owner = NULL, lease_until = NULL, due_at = corral_now() WHERE owner = :owner
 """)
 
 
-async def hand_over(tx: Transaction, owner: str, holds: Collection[Hold]) -> None:
+async def hand_over(tx: Transaction, owner: str) -> None:
     """Give everything back at once: the next owner need not wait for the lease to run out."""
-    if holds:
-        await tx.execute(_HAND_OVER, {"held": _held(holds), "owner": owner})
+    await tx.execute(_HAND_OVER, {"owner": owner})
 
 
 def _held(holds: Collection[Hold]) -> str:

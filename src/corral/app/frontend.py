@@ -92,6 +92,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         prefers_development=settings.prefer_development,
         upgrades_by_itself=settings.auto_upgrade_backends,
         allows_private_sources=settings.allow_private_sources,
+        fan_out=settings.operation_fan_out,
     )
 
 

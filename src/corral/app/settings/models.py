@@ -177,6 +177,9 @@ class FrontendSettings(_BusTls, _Logging):
     outbox_retention_s: Duration = Field(
         default=86400.0, description="How far back a page or client can resume its event stream."
     )
+    operation_fan_out: int = Field(
+        default=128, ge=1, le=10_000, description="How many nodes one operation speaks to at the same time."
+    )
     backend_galleries: Galleries = Field(
         default=(),
         description='Galleries beside the built-in one, as JSON: [{"name": …, "url": …, "mirrors": […]}].',

@@ -54,6 +54,11 @@ async def test_engines_are_started_listed_and_stopped_by_their_worker(
     wish = {"backend": BACKEND, "model": "m", "options": {"context": "512"}}
     status, started = await cluster.call("POST", "/api/nodes/a/backends/start", wish)
     assert (status, started["key"], started["state"]) == (202, "m#0", "running")
+    engines.running.clear()
+    twice = [await cluster.call("POST", "/api/nodes/a/backends/start", wish, Idempotency_Key="s") for _ in range(2)]
+    assert twice[0] == twice[1]
+    assert twice[0][1]["jobID"] != started["jobID"]
+    engines.running[:] = ["m#0"]
     listed = (await cluster.call("GET", "/api/nodes/a/processes"))[1]
     assert [(one["key"], one["state"]) for one in listed] == [("m#0", "ready")]
     status, stopped = await cluster.call("POST", "/api/nodes/a/backends/stop", {"key": "m#0"})

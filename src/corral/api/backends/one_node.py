@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
+from uuid import UUID, uuid5
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from corral.api.backends.asking import CallerIn, answer, asked_for, asked_from_outside, forced, strategy_of
 from corral.api.parts import AdminIn, PartsIn
 from corral.bus.messages import StartBackend, StopBackend
+from corral.domain.access import Principal
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.operation import OperationKind
@@ -37,6 +39,7 @@ from corral.wire.backends import (
 )
 
 router = APIRouter(prefix="/api/nodes/{node}", tags=["backends"])
+_JOBS = UUID("6b8f3a52-3d0e-4c55-9e0c-1f6c1b7a9d10")
 _ASKING: dict[str, Any] = {
     "status_code": 202,
     "response_model": AdmittedOut,
@@ -116,10 +119,11 @@ def _on(node: str, kind: OperationKind, body: NodeBackendIn) -> Asked:
 
 
 @router.post("/backends/start", status_code=202)
-async def start_engine(parts: PartsIn, _: AdminIn, node: str, body: StartIn) -> StartedOut:
-    """Run an engine there. The worker has the job when this answers; `/processes` shows when it is ready."""
+async def start_engine(request: Request, parts: PartsIn, admin: AdminIn, node: str, body: StartIn) -> StartedOut:
+    """Run an engine there. The worker has the job when this answers; `/processes` shows when it is ready. Sent again
+    with the same `Idempotency-Key`, it is the same job."""
     wish = StartBackend(
-        job_id=parts.ids.new_id(),
+        job_id=_job_id(request, admin) or parts.ids.new_id(),
         backend=body.backend,
         model=body.model or body.backend,
         replica=body.replica,
@@ -132,6 +136,14 @@ async def start_engine(parts: PartsIn, _: AdminIn, node: str, body: StartIn) -> 
     job = accepted.job
     message = job.error_text or f"{key} is starting."
     return StartedOut(job_id=job.job_id, key=key, state=job.state, message=message)
+
+
+def _job_id(request: Request, admin: Principal) -> str | None:
+    """The worker knows a job that it is sent twice by its id; that is all the memory that this needs."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    return str(uuid5(_JOBS, f"{admin.key_id} {request.url.path} {key}"))
 
 
 @router.post("/backends/stop")

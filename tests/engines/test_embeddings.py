@@ -81,6 +81,7 @@ async def test_tokens_are_taken_like_the_text_that_they_are(encoder: Engine):
         ({"input": "a", "dimensions": 100}, 400, "has 384 dimensions", "invalid_value"),
         ({"input": "word " * 600}, 400, "the model takes 512", "context_length_exceeded"),
         ({"input": ["a"] * 3000}, 400, "1 to 2048", "invalid_value"),
+        ({"input": [101, 1 << 40]}, 400, "a token that the model does not know", "invalid_value"),
         (b"{" * (17 << 20), 413, "Too Large", "http"),
     ],
 )

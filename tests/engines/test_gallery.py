@@ -22,7 +22,7 @@ VERSIONS = [
     for entry in entries().values()
     for version in entry.versions
 ]
-LAUNCHERS = sorted((ROOT / "src/corral/engines/launchers").glob("*.py"))
+LAUNCHERS = sorted((ROOT / "src/corral/engines/launchers").glob("[a-z]*.py"))
 SERVING = re.compile(r"^# ---- serving:.*^# ---- end of serving ----$", re.DOTALL | re.MULTILINE)
 PLACEHOLDERS = {"python", "launcher", "host", "port", "model", "name", "threads", "api_key", "options", "dir"}
 
@@ -117,6 +117,12 @@ def test_a_launcher_imports_nothing_of_corral(launcher: Path):
             assert node.level == 0
             imported.add((node.module or "").partition(".")[0])
     assert "corral" not in imported
+
+
+@pytest.mark.behaviour("ENG-2")
+@pytest.mark.parametrize("name", ["", "__init__", "../__init__", "nobody"])
+def test_what_is_no_launcher_is_not_found(name: str):
+    assert launcher_file(name) is None
 
 
 @pytest.mark.behaviour("ENG-2")

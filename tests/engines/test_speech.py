@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import re
 import wave
 from collections.abc import Iterator
@@ -161,6 +162,21 @@ async def test_a_model_that_is_not_there_ends_it_with_a_sentence(name: str, tmp_
     with running(name, tmp_path / "engine", model=tmp_path / "nothing") as engine:
         assert await engine.ended() == 1
     assert "error: the model cannot be loaded" in engine.said()
+
+
+@pytest.mark.behaviour("ENG-11")
+async def test_a_failure_of_the_engine_itself_is_told_and_logged(tmp_path: Path):
+    about = json.loads((VOICE.folder() / "voice.onnx.json").read_text())
+    about["espeak"]["voice"] = "a language that nobody speaks"
+    (tmp_path / "voice").mkdir()
+    (tmp_path / "voice/voice.onnx.json").write_text(json.dumps(about))
+    (tmp_path / "voice/voice.onnx").symlink_to(VOICE.folder() / "voice.onnx")
+    with running("piper", tmp_path / "engine", model=tmp_path / "voice") as engine:
+        await engine.ready()
+        answer = await engine.post("/v1/audio/speech", {"input": SENTENCE})
+        assert (answer.status, answer.json()["error"]["code"]) == (500, "internal")
+        assert await engine.health() == 200
+    assert "Traceback" in engine.said()
 
 
 @pytest.mark.behaviour("ENG-6")

@@ -13,7 +13,7 @@ _HERE = Path(__file__).parent
 def launcher_file(name: str) -> Path | None:
     """The file of a launcher, or None if there is none of this name."""
     path = _HERE / "launchers" / f"{name}.py"
-    return path if name.isidentifier() and path.is_file() else None
+    return path if name.isidentifier() and not name.startswith("_") and path.is_file() else None
 
 
 def gallery_files() -> tuple[Path, ...]:

@@ -218,11 +218,12 @@ class Desk:
         self._pool = ThreadPoolExecutor(options.parallel)
 
     async def load(self, load: Callable[[], Any]) -> None:
-        try:
-            self.engine = await asyncio.get_running_loop().run_in_executor(self._pool, load)
-        except Exception as error:
-            print(f"error: the model cannot be loaded: {error}", file=sys.stderr, flush=True)
+        loading = asyncio.get_running_loop().run_in_executor(self._pool, load)
+        await asyncio.wait([loading])
+        if fault := loading.exception():
+            print(f"error: the model cannot be loaded: {fault}", file=sys.stderr, flush=True)
             os._exit(1)
+        self.engine = loading.result()
         print(f"ready: {self.name}", file=sys.stderr, flush=True)
 
     async def work(self, call: Callable[..., Any], *arguments: object) -> Any:
@@ -238,10 +239,19 @@ class Desk:
             self.waiting -= 1
         self.running += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call, self.engine, *arguments)
+            return await self._computed(call, *arguments)
         finally:
             self.running -= 1
             self._turns.release()
+
+    async def _computed(self, call: Callable[..., Any], *arguments: object) -> Any:
+        computing = asyncio.get_running_loop().run_in_executor(self._pool, call, self.engine, *arguments)
+        await asyncio.wait([computing])
+        fault = computing.exception()
+        if fault is None or isinstance(fault, Refused):
+            return computing.result()
+        traceback.print_exception(fault)
+        raise Refused(500, "The engine failed at this call; its log says how.", "internal") from fault
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -255,10 +265,6 @@ class Desk:
             return refused.answer()
         except web.HTTPException as error:
             return Refused(error.status, f"{error.reason}: {request.method} {request.path}", "http").answer()
-        except Exception:
-            self.failed += 1
-            traceback.print_exc()
-            return Refused(500, "The engine failed at this call; its log says how.", "internal").answer()
         self.served += request.method == "POST"
         return answer
 

@@ -1,0 +1,1 @@
+"""Programs, not modules: each file is copied beside an engine and run by the interpreter of that engine."""

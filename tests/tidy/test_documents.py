@@ -20,7 +20,7 @@ _HEADING = re.compile(r"^#+ +(.+?)\s*$", re.MULTILINE)
 # Hosts that may stand in an address: loopback, names that RFC 2606 keeps for examples, words in a sentence about an
 # address, and the homes of what we build on.
 _HOSTS = re.compile(
-    r"localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0|10(\.\d+){3}|192\.168(\.\d+){2}|192\.0\.2\.\d+"
+    r"localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0|10(\.\d+){3}|192\.168(\.\d+){2}|192\.0\.2\.\d+|169\.254\.169\.254"
     r"|([\w-]+\.)*(example(\.(com|net|org))?|test|invalid)"
     r"|keepachangelog\.com|semver\.org|diataxis\.fr|json-schema\.org|www\.w3\.org|spec\.openapis\.org"
 )

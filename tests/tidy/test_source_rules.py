@@ -14,6 +14,8 @@ from tools.source import ROOT, Module, files, modules
 BLIND = frozenset({"Exception", "BaseException"})
 # The only file that may catch everything and go on.
 GUARD = "src/corral/runtime/guard.py"
+# Programs that run in an engine's own environment: they cannot import the guard.
+LAUNCHERS = "src/corral/engines/launchers/"
 # Waiting for the real world is done in one place. The simulator is about sleeping itself, and the stand-in programs
 # are no tests: they live until they are stopped.
 MAY_SLEEP = ("tests/support/waiting.py", "tests/simulation/", "tests/embedded/programs/")
@@ -43,7 +45,7 @@ def test_only_the_guard_catches_everything() -> None:
     blind = [
         place
         for module in modules("src")
-        if module.path != GUARD
+        if module.path != GUARD and not module.path.startswith(LAUNCHERS)
         for place, handler in _handlers(module)
         if _caught(handler) & BLIND and not _raises_again(handler)
     ]
@@ -55,7 +57,7 @@ def test_only_cleanup_that_raises_again_catches_exception_in_the_source() -> Non
     caught = [
         place
         for module in modules("src")
-        if module.path != GUARD
+        if module.path != GUARD and not module.path.startswith(LAUNCHERS)
         for place, handler in _handlers(module)
         if "Exception" in _caught(handler)
     ]
@@ -112,8 +114,8 @@ def _is_a_wait(call: ast.Call) -> bool:
 
 def test_every_package_says_what_it_is_for() -> None:
     folders = {path.parent for path in files(".py", under="src/corral")}
-    # Alembic loads its scripts by path; they are no package.
-    packages = {folder for folder in folders if "migrations" not in folder.parts}
+    # Alembic loads its scripts by path, and launchers are programs; they are no packages.
+    packages = {folder for folder in folders if not {"migrations", "launchers"} & set(folder.parts)}
     silent = [
         folder.relative_to(ROOT).as_posix()
         for folder in sorted(packages)

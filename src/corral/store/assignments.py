@@ -238,6 +238,7 @@ _HASTEN = text("""
 
 async def hasten(tx: Transaction, operation_id: OperationId) -> None:
     """Somebody has asked for it again: what waits after a failure is tried now. Its attempts stay counted."""
+    await lock_operations(tx, [operation_id])
     if (await tx.execute(_HASTEN, {"operation_id": operation_id})).rowcount:
         await wake_operations(tx, [operation_id])
 

@@ -149,7 +149,8 @@ def _heard(standing: Standing, heard: Heard) -> Change | None:
             again = replace(newer, state=TargetState.QUEUED, job_id=standing.next_job, seq=0)
             return _change(standing, again, is_heard=True, note="was paused; it will be told again")
         case JobState.CANCELLED:
-            fault = Fault(code=faults.CANCELLED_ON_NODE, text="The job was cancelled on the node.")
+            text = heard.fault.text if heard.fault else "The job was cancelled on the node."
+            fault = Fault(code=faults.CANCELLED_ON_NODE, text=text)
             return _failed(replace(standing, target=newer), fault, is_heard=True)
         case _:
             fault = heard.fault or Fault(code=faults.INTERNAL, text="The job failed, and the worker did not say why.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -142,6 +143,22 @@ def silent_after(count: int | None, until: asyncio.Event) -> Fault:
         await until.wait()
         assert request.transport is not None
         request.transport.close()
+        return response
+
+    return answer
+
+
+def held_after(count: int, until: asyncio.Event) -> Fault:
+    """Send up to this place of the file, and the rest when it is time. Whoever has left meanwhile gets nothing."""
+
+    async def answer(request: web.Request, file: File) -> web.StreamResponse:
+        response, rest = _begin(request, file)
+        first = max(0, len(rest) - (len(file.body) - count))
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            await response.write(rest[:first])
+            await until.wait()
+            await response.write(rest[first:])
         return response
 
     return answer

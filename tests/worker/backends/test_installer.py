@@ -161,8 +161,8 @@ async def test_a_check_that_does_not_end_is_ended_with_everything_it_started(sce
     scene.installer = scene.restarted()
     pid_file = tmp_path / "pid"
     check = (
-        "import subprocess, sys, pathlib; child = subprocess.Popen([sys.executable, '-c', 'input()'], "
-        f"stdin=subprocess.PIPE); pathlib.Path('{pid_file}').write_text(str(child.pid)); child.wait()"
+        "import subprocess, sys, pathlib; child = subprocess.Popen([sys.executable, '-c', "
+        f"'import signal; signal.pause()']); pathlib.Path('{pid_file}').write_text(str(child.pid)); child.wait()"
     )
     with pytest.raises(InstallFailed, match="did not end in time"):
         await scene.install(folder_build(tmp_path / "one", "one", check=check))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +85,24 @@ async def test_a_disk_that_fills_up_is_told_and_left_as_it_was(
     assert_nothing_is_left_over(scene.root, again)
     assert scene.partials == []
     assert [backend.version for backend in again.installed()] == ["1.0"]
+
+
+@pytest.mark.behaviour("INS-25")
+async def test_a_really_full_disk_gets_its_room_back(files: FileServer, tmp_path: Path) -> None:
+    """A disk of two megabytes in memory, where the system lets an ordinary user have one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    shell = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=2m tmpfs {disk}"
+    if not shutil.which("unshare") or subprocess.run([*shell, mount], capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let an ordinary user mount a disk in memory")
+    for body, doing in ((BODY, "was fetched"), (tar_of({"zeros": bytes(6 * MIB)}), "was unpacked")):
+        files.put("/big.tar.gz", body)
+        command = f"{mount} && exec {sys.executable} {PROGRAM} {disk / 'backends'} {files.url}/big.tar.gz"
+        process = await asyncio.create_subprocess_exec(*shell, command, stdout=asyncio.subprocess.PIPE)
+        output, _ = await process.communicate()
+        assert output.decode().startswith("disk_full "), output.decode()
+        assert f"{doing} (No space left on device). left: 0" in output.decode()
 
 
 async def _start(root: Path, url: str, limit: int) -> asyncio.subprocess.Process:

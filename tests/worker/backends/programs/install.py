@@ -78,7 +78,8 @@ async def main() -> None:
     if given.limit:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (given.limit, given.limit))
-    options = InstallerOptions(headroom_bytes=0)
+    # As if nobody knew how much room there is: what happens when it runs out is what is looked at.
+    options = InstallerOptions(headroom_bytes=0, free_bytes=lambda _folder: None)
     installer = DiskInstaller(given.root, SystemClock(), SystemIds(), random.Random(1), options)
     build = Build(
         name="cpu-engine",
@@ -98,7 +99,8 @@ async def main() -> None:
     try:
         await installer.install(build, generation=2, replaces=True, before_swap=before_swap, report=report)
     except CorralError as error:
-        print(error.slug, error.message, flush=True)
+        left = [path for name in ("staging", "trash", "store", "downloads") for path in (given.root / name).iterdir()]
+        print(f"{error.slug} {error.message} left: {len(left)}", flush=True)
         return
     if given.moment == "swapped":
         die()

@@ -32,6 +32,8 @@ from corral.ports.bus import Bus
 R = TypeVar("R")
 
 TIMEOUT_CODE = "node_timeout"
+# The worker is there and takes nothing at the moment. That is no failure: it is asked again, and told again.
+_NOT_NOW = frozenset({"worker_stopping", "worker_busy"})
 # Workers from before there were upgrades listen to the first of these only.
 _COMMANDS: dict[Desired, SubjectSpec[BackendCommand, JobAccepted]] = {
     Desired.PRESENT: BACKEND_INSTALL,
@@ -151,6 +153,8 @@ async def _outcome(call: Callable[[], Awaitable[R]]) -> R | NobodyListens | NoAn
     except BusUnavailable:
         return None
     except CorralError as error:
+        if error.slug in _NOT_NOW:
+            return NoAnswer()
         return Refused(fault=Fault(code=plain(error.slug, CODE_MAX), text=plain(error.message, TEXT_MAX)))
 
 

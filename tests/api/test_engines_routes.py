@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from corral.domain.cluster import ORIGIN
+from corral.store import outbox
 from tests.api.backends import BACKEND, ask, install, shown, until_state
 from tests.api.engines import Engines, on_the_bus
 from tests.api.operations import assert_envelope
@@ -97,13 +99,15 @@ async def test_a_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
         assert (await stream.next()).event == "hello"
         seen = [await stream.next() for _ in range(200)]
         assert (seen[0].id, seen[-1].id) == ("1301", "1500")
-        engines.prints("m#0", "fresh")
-        fresh = await stream.next()
-        assert (fresh.id, json.loads(fresh.data)["data"]["text"]) == ("1501", "fresh")
+        engines.prints("m#0", "fresh", "and more")
+        fresh = [await stream.next() for _ in range(2)]
+        assert [json.loads(frame.data)["data"]["text"] for frame in fresh] == ["fresh", "and more"]
+        engines.prints("m#0", "later")
+        assert [fresh[0].id, fresh[1].id, (await stream.next()).id] == ["1501", "1502", "1503"]
     engines.prints("m#0", "missed", "missed too")
-    async with open_stream(cluster.url, path=f"{LOG}/stream", last_id="1501") as stream:
+    async with open_stream(cluster.url, path=f"{LOG}/stream", last_id="1503") as stream:
         assert (await stream.next()).event == "hello"
-        assert [(await stream.next()).id for _ in range(2)] == ["1502", "1503"]
+        assert [(await stream.next()).id for _ in range(2)] == ["1504", "1505"]
         await engines.bus.stop()
         while await stream.next_or_end() is not None:
             pass
@@ -126,6 +130,12 @@ async def _command(engines: Engines) -> Any:
         return engines.jobs[-1] if engines.jobs else None
 
     return await eventually(look)
+
+
+async def _places(cluster: RunningFrontend) -> set[str]:
+    """Where the outbox has something."""
+    async with cluster.database.transaction() as tx:
+        return {str(event.position) for event in await outbox.read(tx, ORIGIN)}
 
 
 @pytest.mark.behaviour("API-21")
@@ -157,8 +167,9 @@ async def test_the_stream_tells_changes_with_ids_and_progress_without(
             total,
             "working",
         )
-        # The place to resume from is still that of the last change.
+        # The place to resume from is still that of a change.
         place = frame.id
+        assert place in await _places(cluster)
         await engines.tell(command, 3, "done", percent=100.0)
         ended = (await stream.until("operation.changed", id=asked["id"], state="completed"))[-1]
         assert ended.id != place

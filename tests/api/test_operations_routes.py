@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from corral.adapters.system import SystemClock, SystemIds
 from corral.client import CorralClient
 from corral.domain.errors import Conflict, StoreUnavailable
 from corral.store.database import Transaction, count_statements
+from corral.wire.backends import InstallIn
 from tests.api.backends import BACKEND, ask, has_it_now, held, install, live, report, shown, until_state
 from tests.api.operations import SOME_ID, assert_envelope
-from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import joined
 from tests.support.waiting import eventually
 
@@ -163,6 +165,8 @@ async def test_name_and_node_are_the_same_live_and_recorded_also_with_colons(fro
 async def test_the_live_list_has_the_fields_of_the_ancestor_in_its_order(frontend: RunningFrontend) -> None:
     node = await joined(frontend, "b-node")
     await joined(frontend, "a-node")
+    # The older one is the less advanced one: the order is not simply that of their age.
+    behind = await install(frontend, "piper")
     owed = await install(frontend)
     await until_state(frontend, owed["id"], "completed_with_pending")
     await has_it_now(frontend, node)
@@ -172,9 +176,8 @@ async def test_the_live_list_has_the_fields_of_the_ancestor_in_its_order(fronten
         return found if found and found["progress"] > 0 else None
 
     first = await eventually(half)
-    later = await install(frontend, "piper")
     listed = await live(frontend)
-    assert [one["id"] for one in listed] == [later["id"], owed["id"]]
+    assert [one["id"] for one in listed] == [behind["id"], owed["id"]]
     ancestor = {
         "id", "name", "fullName", "jobID", "progress", "taskType", "isDeletion", "isBackend", "isQueued",
         "cancellable", "message", "nodes",
@@ -244,7 +247,6 @@ async def test_the_record_is_read_in_pages_without_gaps_by_one_statement_each(fr
     statements: list[str] = []
     count_statements(frontend.database, statements.append)
     await frontend.call("GET", "/api/operations/history?limit=200")
-    assert len([one for one in statements if "operations" in one and "FROM operations" in one]) >= 1
     assert len([one for one in statements if "ORDER BY operations.finished_at DESC" in one]) == 1
 
 
@@ -349,13 +351,8 @@ async def test_what_was_given_up_can_be_revived(frontend: RunningFrontend) -> No
 
 @pytest.mark.behaviour("CLI-9")
 async def test_the_client_reads_what_the_frontend_writes(frontend: RunningFrontend) -> None:
-    from corral.adapters.system import SystemClock, SystemIds  # noqa: PLC0415
-    from tests.support.frontends import ADMIN_KEY  # noqa: PLC0415
-
     node = await joined(frontend, "a")
     async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIds()) as client:
-        from corral.wire.backends import InstallIn  # noqa: PLC0415
-
         plan = await client.backends.plan("install", BACKEND, InstallIn())
         assert [one.node_name for one in plan.nodes] == ["a"]
         asked = await client.backends.ask("install", BACKEND, InstallIn())

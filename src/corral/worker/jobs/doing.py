@@ -72,6 +72,9 @@ class Doing:
             await self._stop_processes(job, at_the_end)
 
         generation = command.generation
+        done = self._done_before(job, generation)
+        if done is not None:
+            return _result(done)
         match job.kind:
             case JobKind.INSTALL | JobKind.UPGRADE:
                 assert job.build is not None, "such a command is not accepted without a build"
@@ -93,6 +96,13 @@ class Doing:
                 job.phase(Phase.REMOVING)
                 await self.installer.remove(job.backend, generation=generation, report=job)
                 return {}
+
+    def _done_before(self, job: Job, generation: int) -> InstalledBackend | None:
+        """What a kill after the swap has kept from being told: done twice, a rollback would be undone."""
+        if job.lives < 2 or job.kind is JobKind.DELETE:
+            return None
+        there = (each for each in self.installer.installed() if each.name == job.backend)
+        return next((each for each in there if each.generation == generation > 0), None)
 
     async def _start(self, job: Job, wish: StartBackend) -> dict[str, str]:
         if self.installer.resolve(job.backend) is None:

@@ -1,0 +1,52 @@
+"""Jobs that were done when their worker was killed, and of which the journal does not say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.bus import subjects
+from corral.bus.messages import BackendCommand
+from corral.domain.operation import Phase
+from corral.worker.jobs.journal import JournalNotWritten
+from tests.worker.job_scene import CPU, JobScene, play
+
+
+@pytest.mark.behaviour("FLT-14")
+def test_a_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again():
+    async def story(scene: JobScene) -> None:
+        await scene.install("j1", 1)
+        await scene.end_of("j1")
+        await scene.upgrade("j2", 2)
+        await scene.end_of("j2")
+        back = BackendCommand(job_id="j3", generation=3, backend=CPU)
+        scene.installer.gates.hold(CPU, Phase.COMMITTING)
+        await scene.ask(subjects.BACKEND_ROLLBACK, back)
+        scene.journal.fault = JournalNotWritten("Killed.")
+        scene.installer.gates.open(CPU, Phase.COMMITTING)
+        last = (await scene.end_of("j3")).seq
+        await scene.kill()
+        await scene.start()
+        await scene.until(lambda: scene.heard("j3")[-1].seq > last + 1)
+        end = await scene.end_of("j3")
+        assert (end.state, end.result["version"]) == ("done", "1")
+        assert scene.disk.installed[CPU].version == "1"
+
+    play(story)
+
+
+@pytest.mark.behaviour("FLT-14")
+def test_an_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_nothing_again():
+    async def story(scene: JobScene) -> None:
+        await scene.install("j1", 1)
+        await scene.end_of("j1")
+        await scene.upgrade("j2", 2)
+        scene.journal.fault = JournalNotWritten("Killed.")
+        last = (await scene.end_of("j2")).seq
+        await scene.kill()
+        await scene.start()
+        await scene.until(lambda: scene.heard("j2")[-1].seq > last + 1)
+        end = await scene.end_of("j2")
+        assert (end.state, end.result["version"], end.stopped) == ("done", "2", ())
+        assert str(Phase.DOWNLOADING) not in [event.phase for event in scene.heard("j2") if event.seq > last]
+
+    play(story)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -78,6 +78,9 @@ class Cluster:
     frontends: list[FrontendProcess] = field(default_factory=list)
     workers: dict[str, Program] = field(default_factory=dict)
     programs: list[Program] = field(default_factory=list)
+    # Settings beside those that every cluster here has.
+    frontend_settings: Mapping[str, str] = field(default_factory=dict)
+    worker_settings: Mapping[str, str] = field(default_factory=dict)
 
     def new_frontend(self) -> FrontendProcess:
         """Not started yet."""
@@ -92,6 +95,7 @@ class Cluster:
             "CORRAL_ADMIN_KEY": ADMIN_KEY,
             "CORRAL_PORT": str(port),
             "CORRAL_INSTANCE_ID": f"frontend-{number}",
+            **self.frontend_settings,
         }
         program = Program(f"frontend-{number}", corral("serve"), self.folder / f"frontend-{number}.log", environment)
         frontend = FrontendProcess(program, f"http://127.0.0.1:{port}", f"frontend-{number}", self.http)
@@ -111,15 +115,20 @@ class Cluster:
         assert status == 201, made
         return str(made["token"])
 
-    def new_worker(self, name: str, token: str | None, *, ahead_s: float | None = None) -> Program:
-        """Not started yet. It knows every frontend; `ahead_s` is how wrong its clock goes."""
+    def new_worker(
+        self, name: str, token: str | None, *, ahead_s: float | None = None, command: list[str] | None = None
+    ) -> Program:
+        """Not started yet. It knows every frontend; `ahead_s` is how wrong its clock goes.
+
+        `command` runs another program that is a worker in the end."""
         environment = {
             "CORRAL_JOIN": ",".join(frontend.url for frontend in self.frontends),
             "CORRAL_NAME": name,
             "CORRAL_WORKER_HOME": str(self.folder / name),
             **({"CORRAL_TOKEN": token} if token else {}),
+            **self.worker_settings,
         }
-        command = corral("worker")
+        command = command or corral("worker")
         if ahead_s is not None:
             command = [sys.executable, str(SKEWED_WORKER), str(ahead_s), "worker"]
         program = Program(name, command, self.folder / f"{name}.log", environment)
@@ -127,11 +136,11 @@ class Cluster:
         self.programs.append(program)
         return program
 
-    async def join(self, *names: str, ahead_s: float | None = None) -> None:
+    async def join(self, *names: str, ahead_s: float | None = None, command: list[str] | None = None) -> None:
         """Workers that are approved and healthy when this returns."""
         token = await self.token(max_uses=len(names), approves=True)
         for name in names:
-            await self.new_worker(name, token, ahead_s=ahead_s).start()
+            await self.new_worker(name, token, ahead_s=ahead_s, command=command).start()
         await self.become(dict.fromkeys(names, "healthy"), on_bus=True)
 
     async def become(self, wanted: dict[str, str], *, on_bus: bool = False) -> None:

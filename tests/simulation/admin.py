@@ -46,7 +46,19 @@ class TokenWill:
     is_revoked: bool = False
 
 
+def client_over(transport: WireTransport, ids: SimIds) -> CorralClient:
+    """The product's client with its socket replaced."""
+    client = CorralClient(transport.url, ADMIN_KEY, clock=transport.clock, ids=ids)
+    parts = (client.nodes, client.labels, client.tokens, client.keys, client.operations, client.intents, client.backends)
+    for holder in (client, *parts):
+        holder._transport = transport
+    return client
+
+
 class Admin:
+    # On average, between two things that the admin does.
+    pause_s = 8.0
+
     def __init__(self, around: Surround, servers: dict[str, Server], workers: dict[str, SimWorker]) -> None:
         self._around = around
         self._servers = servers
@@ -72,7 +84,7 @@ class Admin:
     async def work(self) -> None:
         """Something every now and then, until told to stop."""
         while not self.is_done:
-            await self._clock.sleep(self._rng.expovariate(1 / 8))
+            await self._clock.sleep(self._rng.expovariate(1 / self.pause_s))
             nodes = await self._until_known(lambda client: client.nodes.list())
             for node in nodes:
                 self.wills.setdefault(node.id, Will(name=node.name))
@@ -209,11 +221,7 @@ class Admin:
             await self._clock.sleep(self._rng.uniform(0, PAUSE_S))
 
     def _client(self, url: str) -> CorralClient:
-        client = CorralClient(url, ADMIN_KEY, clock=self._clock, ids=self._ids)
-        transport = WireTransport(self.wire, url, ADMIN_KEY, timeout_s=TIMEOUT_S, ids=self._ids)
-        for holder in (client, client.nodes, client.labels, client.tokens, client.keys):
-            holder._transport = transport
-        return client
+        return client_over(WireTransport(self.wire, url, ADMIN_KEY, timeout_s=TIMEOUT_S, ids=self._ids), self._ids)
 
     def _note(self, what: str) -> None:
         self._around.trace.add(f"admin {what}")

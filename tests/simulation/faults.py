@@ -17,6 +17,8 @@ from tests.simulation.workers import SimWorker
 from tests.simulation.worlds import Surround
 
 NOTICE_S = 20.0
+# Moments of a job: phases of the work, and the one after the swap, before anybody is told.
+AMBUSHES = ("downloading", "extracting", "committing", "removing", "swapped")
 
 
 class Troublemaker:
@@ -46,6 +48,7 @@ class Troublemaker:
             Kind.WORKER_WITHOUT_HTTP: self._worker_without_http,
             Kind.WORKER_WITHOUT_ONE: self._worker_without_one,
             Kind.CLOCK_STEP: self._clock_step,
+            Kind.WORKER_AMBUSH: self._worker_ambush,
         }
 
     async def carry_out(self, faults: Sequence[Fault]) -> None:
@@ -229,6 +232,17 @@ class Troublemaker:
     async def _clock_step(self, fault: Fault) -> AsyncIterator[None]:
         self._worker(fault).clock.step((fault.strength - 0.5) * 600)
         yield
+
+    @asynccontextmanager
+    async def _worker_ambush(self, fault: Fault) -> AsyncIterator[None]:
+        """The power goes at a certain moment of its next job, or not at all if there is none; then it is back."""
+        worker = self._worker(fault)
+        moment = AMBUSHES[int(fault.strength * len(AMBUSHES)) % len(AMBUSHES)]
+        worker.lie_in_wait(moment)
+        yield
+        worker.lie_in_wait(None)
+        if not worker.is_running:
+            worker.start()
 
     def _silent(self, worker: SimWorker) -> None:
         self._around.diary.silent_since_s.setdefault(worker.name, self._around.now())

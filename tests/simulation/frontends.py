@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -38,6 +40,8 @@ _HEARTBEAT = re.compile(r"/api/node/([0-9a-f-]{36})/heartbeat")
 
 class SimFrontend:
     """One address; one process after the other behind it."""
+
+    dispatch_intervals_s: Mapping[str, float] = {"dispatcher": 10.0, "operation deltas": 5.0, "job events": 2.0}
 
     def __init__(self, name: str, around: Surround, credentials: OpaqueCredentials) -> None:
         self.name = name
@@ -93,15 +97,20 @@ class SimFrontend:
             ids=SimIds(around.rng(f"ids of {process}"), clock),
             rng=around.rng(f"jitter of {process}"),
         )
-        core = Core(self._options(process), world, on_crash=self._crashed)
-        # Longer than in production: hints have to do their part, and a virtual minute costs less.
-        core.feed_loop.plan = LoopPlan(name="feed", interval_s=around.feed_interval_s)
-        core.presence_loop.plan = LoopPlan(name="presence", interval_s=PRESENCE_INTERVAL_S)
-        core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
+        core = Core(self.options(process), world, on_crash=self._crashed)
+        self.tune(core)
         self.core = core
         self.feel_conditions()
         self._app = with_edge(_application(self.name, core), core.parts, core.metrics)
         self.machine.run(self._boot(core, self._bus), name="boot")
+
+    def tune(self, core: Core) -> None:
+        """Longer pauses than in production: hints have to do their part, and a virtual minute costs less."""
+        core.feed_loop.plan = LoopPlan(name="feed", interval_s=self._around.feed_interval_s)
+        core.presence_loop.plan = LoopPlan(name="presence", interval_s=PRESENCE_INTERVAL_S)
+        core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
+        for loop in core.dispatcher.loops:
+            loop.plan = replace(loop.plan, interval_s=self.dispatch_intervals_s.get(loop.plan.name, loop.plan.interval_s))
 
     def feel_conditions(self) -> None:
         """Take over what is wrong with the way to the database."""
@@ -158,7 +167,7 @@ class SimFrontend:
     def _crashed(self, error: BaseException) -> None:
         self._around.violated(f"{self.process} broke: {error!r}")
 
-    def _options(self, process: str) -> CoreOptions:
+    def options(self, process: str) -> CoreOptions:
         return CoreOptions(
             frontend_id=process,
             host=self.name,

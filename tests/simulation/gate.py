@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from corral.domain.errors import StoreUnavailable
 from corral.store.database import Transaction
@@ -21,7 +22,7 @@ from tests.simulation.clock import SimClock, true_time
 from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import MACHINE, VirtualLoop
 
-SET_VIRTUAL_NOW = "SELECT set_config('corral.virtual_now', $1, true), set_config('corral.participant', $2, true)"
+SET_VIRTUAL_NOW = "SET corral.virtual_now = '{now}'; SET corral.participant = '{participant}'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,11 @@ class SimGate:
 
     async def began(self, transaction: Transaction) -> None:
         """The first thing inside the transaction: the database's clock becomes the virtual one."""
-        await transaction.connection.exec_driver_sql(SET_VIRTUAL_NOW, (self.now().isoformat(), self._name))
+        # In one message and for the session, whose next transaction sets it anew: the driver sends BEGIN with the first
+        # statement of its own. Names and times need no quoting.
+        raw = await transaction.connection.get_raw_connection()
+        driver: Any = raw.driver_connection
+        await driver.execute(SET_VIRTUAL_NOW.format(now=self.now().isoformat(), participant=self._name))
         if self._strikes(self.faults.slow):
             self._note("slow")
             with self._loop.without_io():

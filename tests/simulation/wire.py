@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp.client_reqrep import ConnectionKey
@@ -46,6 +47,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,8 @@ class WireTransport(Transport):
     async def _once(self, call: Call, headers: Mapping[str, str]) -> bytes:
         content = call.body.model_dump(mode="json") if isinstance(call.body, BaseModel) else call.body
         body = b"" if content is None else json.dumps(content).encode()
-        request = Request(method=call.method, path=call.path, headers=headers, body=body)
+        query = urlencode(call.parameters)
+        request = Request(method=call.method, path=call.path, headers=headers, body=body, query=query)
         try:
             answer = await self._wire.carry(self.url, request, self._timeout_s)
         except TimeoutError as error:
@@ -141,7 +144,7 @@ async def call_app(app: Any, url: str, request: Request) -> Answer:
         "scheme": "http",
         "path": request.path,
         "raw_path": request.path.encode(),
-        "query_string": b"",
+        "query_string": request.query.encode(),
         "root_path": "",
         "headers": [
             (b"host", url.removeprefix("http://").encode()),

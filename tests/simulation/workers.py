@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextvars import Context
+from typing import Protocol
 
 import nkeys
 
 from corral.adapters.nats.keys import KeyKind, key_from_seed
 from corral.bus.subjects import Role
 from corral.domain.errors import CorralError
-from corral.runtime.services import Services
+from corral.domain.node import NodeType
+from corral.runtime.services import Service, Services
 from corral.worker.address import Advertised
 from corral.worker.agent import Agent, Profile, Surroundings
 from corral.worker.http_control import CALL_TIMEOUT_S, HttpControl, _Frontend
 from corral.worker.identity import Identity
-from corral.worker.link import Grant, WorkerBus
+from corral.worker.link import Duties, Grant, WorkerBus
 from tests.simulation.bus import SimBus
 from tests.simulation.clock import SimClock, SimIds
 from tests.simulation.machine import Machine
@@ -51,10 +54,37 @@ class SimReadings:
         }
 
 
+class Work(Protocol):
+    """What a machine does for jobs: made anew with each process, on a disk that stays."""
+
+    def begin(self, control: HttpControl, boot_id: str, services: Services) -> Duties: ...
+
+    def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]: ...
+
+    def power_cut(self) -> None:
+        """Nothing that still runs of this process writes any more."""
+        ...
+
+    def lie_in_wait(self, moment: str | None, strike: Callable[[], None]) -> None:
+        """Call `strike` when a job gets to this moment; None: not any more."""
+        ...
+
+
 class SimWorker:
-    def __init__(self, name: str, around: Surround, servers: Mapping[str, Server]) -> None:
+    """`work` is what its machine does beside being a member; without it the worker takes no jobs."""
+
+    def __init__(
+        self,
+        name: str,
+        around: Surround,
+        servers: Mapping[str, Server],
+        work: Work | None = None,
+        node_type: NodeType = NodeType.BACKEND,
+    ) -> None:
         rng = around.rng(f"machine {name}")
         self.name = name
+        self.node_type = node_type
+        self._work = work
         self.token: str | None = None
         self.node_id: str | None = None
         self._around = around
@@ -82,6 +112,10 @@ class SimWorker:
         return self._services is not None
 
     @property
+    def _role(self) -> Role:
+        return Role.AGENT if self.node_type is NodeType.AGENT else Role.WORKER
+
+    @property
     def waits_for_a_token(self) -> bool:
         """It was removed, and its token does not let it in again: it goes on asking until somebody helps."""
         return self.agent is not None and "join token" in (self.agent.not_ready() or "")
@@ -103,9 +137,15 @@ class SimWorker:
             boot_id=boot_id,
             token=self.token,
             labels={"rack": "r1"},
+            node_type=self.node_type,
         )
-        self.agent = Agent(profile, self._identity, self._surroundings(), on_end=services.end)
-        services.add(self.agent)
+        control = self._control()
+        duties = self._work.begin(control, boot_id, services) if self._work is not None else None
+        agent = Agent(profile, self._identity, self._surroundings(control, duties), on_end=services.end)
+        self.agent = agent
+        services.add(agent)
+        if self._work is not None:
+            services.add(*self._work.services(lambda: agent.node_id if agent.is_approved else None))
         self._services = services
         self.machine.run(self._live(services), name="process")
 
@@ -126,10 +166,20 @@ class SimWorker:
         if self._services is not None:
             self._around.trace.add(f"{self.name} is gone")
         self._ended()
+        if self._work is not None:
+            self._work.power_cut()
         self.wire.is_dead = True
         if self._bus is not None:
             self._bus.unplug()
         await self.machine.kill()
+
+    def lie_in_wait(self, moment: str | None) -> None:
+        """Have the power cut at a moment of a job."""
+        if self._work is not None:
+            self._work.lie_in_wait(moment, self._strike)
+
+    def _strike(self) -> None:
+        self._around.loop.create_task(self.crash(), name=f"ambush of {self.name}", context=Context())
 
     def _ended(self) -> None:
         self._services = None
@@ -162,9 +212,10 @@ class SimWorker:
             wire.faults, wire.unreachable = faults_of.faults, faults_of.unreachable
         return wire
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self, control: HttpControl, duties: Duties | None) -> Surroundings:
         return Surroundings(
-            control=self._control(),
+            control=control,
+            duties=duties,
             open_bus=self._open_bus,
             readings=SimReadings(self._around, self.name),
             addresses=self._addresses,
@@ -188,7 +239,7 @@ class SimWorker:
         return control
 
     def _open_bus(self, grant: Grant, _newest: Callable[[], Grant]) -> WorkerBus:
-        self._bus = SimWorkerBus(self._around.loop, self._around.network, role=Role.WORKER, owner_id=grant.node_id)
+        self._bus = SimWorkerBus(self._around.loop, self._around.network, role=self._role, owner_id=grant.node_id)
         return self._bus
 
     def _new_bus_key(self) -> tuple[str, str]:

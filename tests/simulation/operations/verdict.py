@@ -1,0 +1,117 @@
+"""What must hold for operations when the faults are over: all have ended, and every node has what was last asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from corral.domain.operation import OPEN, OperationState, TargetState
+from tests.simulation.operations.inspector import Look, OperationsInspector, Wished
+from tests.simulation.operations.work import MachineWork
+from tests.simulation.workers import SimWorker
+
+_S = OperationState
+
+
+def of_operations(
+    look: Look, workers: Sequence[SimWorker], works: Mapping[str, MachineWork], inspector: OperationsInspector
+) -> list[str]:
+    away = {worker.name for worker in workers if not worker.is_running}
+    present = {node.name: node for node in look.nodes if node.name in works and node.name not in away}
+    return [
+        *_ends(look, away),
+        *_leases(look),
+        *_jobs(works),
+        *_reports(look, works, present),
+        *_wishes(look, works, present, inspector),
+        *_never_told(works, inspector),
+    ]
+
+
+def _ends(look: Look, away: set[str]) -> list[str]:
+    """Everything has ended, except what only a machine that is really away still owes, with no deadline."""
+    wrong = []
+    for operation in look.operations:
+        state = _S(operation.state)
+        open_targets = [
+            target
+            for target in look.targets
+            if target.operation_id == operation.id and not TargetState(target.state).is_final
+        ]
+        if state in OPEN or state is _S.PAUSED:
+            late = [target for target in open_targets if target.node_name not in away]
+            gated = any(target.node_name in away for target in open_targets)
+            owes = state in (_S.COMPLETED_WITH_PENDING, _S.WAITING_ON_NODES) and open_targets
+            if not owes or operation.deadline_at is not None or (late and not gated):
+                names = [f"{target.node_name} {target.state}" for target in open_targets]
+                wrong.append(f"operation {operation.id} ({operation.kind}) is still {state}: {names}")
+        elif open_targets and not operation.reaped:
+            wrong.append(f"operation {operation.id} is {state}, and has open targets")
+    return wrong
+
+
+def _leases(look: Look) -> list[str]:
+    return [
+        f"operation {operation.id} is {operation.state}, and {operation.owner} still holds it"
+        for operation in look.operations
+        if operation.owner is not None and operation.state not in (_S.RUNNING, _S.QUEUED)
+    ]
+
+
+def _jobs(works: Mapping[str, MachineWork]) -> list[str]:
+    return [f"{name} is still at job {job}" for name, work in sorted(works.items()) for job in work.unfinished()]
+
+
+def _reports(look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any]) -> list[str]:
+    """The registry says of each machine that runs what its disk has."""
+    wrong = []
+    for name, node in sorted(present.items()):
+        if node.approved_at is None:
+            continue
+        told = {row.name: (row.version, row.generation) for row in look.installed if row.node_id == str(node.id)}
+        there = {item.name: (item.version, item.generation) for item in works[name].disk.installed.values()}
+        if told != there:
+            wrong.append(f"{name} has {there}, and the registry says {told}")
+    return wrong
+
+
+def _wishes(
+    look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any], inspector: OperationsInspector
+) -> list[str]:
+    """Where the newest wish for a backend on a node has succeeded, the disk has it."""
+    by_id = {str(node.id): name for name, node in present.items()}
+    states = {(str(target.operation_id), str(target.node)): target for target in look.targets}
+    wrong = []
+    for (node_id, backend), wished in sorted(inspector.wished.items()):
+        target = states.get((wished.operation_id, node_id))
+        if node_id not in by_id or target is None or target.state != TargetState.SUCCESS:
+            continue
+        there = works[by_id[node_id]].disk.installed.get(backend)
+        if not _is_met(wished, there.version if there else None, (target.previous or {}).get("version", "")):
+            wrong.append(
+                f"{by_id[node_id]} was to have {backend} {wished.desired} {wished.version} (generation"
+                f" {wished.generation}), the operation says success, and there is {there}"
+            )
+    return wrong
+
+
+def _is_met(wished: Wished, version: str | None, previous: str) -> bool:
+    match wished.desired:
+        case "absent":
+            return version is None
+        case "present":
+            return version is not None
+        case "replaced":
+            return version == wished.version
+        case _:
+            return version == previous
+
+
+def _never_told(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:
+    """One that was cancelled while it was queued has reached nobody."""
+    unseen = {key for key, story in inspector.stories.items() if story.states == [_S.QUEUED, _S.CANCELLED]}
+    return [
+        f"operation {key} was cancelled while it was queued, and {name} was told of it"
+        for name, work in sorted(works.items())
+        for key in sorted(unseen & work.ledger.operations)
+    ]

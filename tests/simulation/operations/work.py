@@ -1,0 +1,265 @@
+"""What a simulated machine does for jobs: the product's runner, commands and reports on a pretend disk.
+
+The disk outlives the process; its installer takes virtual time for every phase and fails when the seed says so. A
+power cut freezes the disk as it is: whatever still runs of the process cannot write. The ledger says what truly happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from typing_extensions import override
+
+from corral.domain.backend import Build, InstalledBackend
+from corral.domain.errors import Conflict, CorralError, Unavailable
+from corral.domain.operation import JobState, Phase
+from corral.runtime.services import Service, Services
+from corral.worker.backend_reports import BackendReports
+from corral.worker.commands import BackendCommands, CommandParts
+from corral.worker.http_control import HttpControl
+from corral.worker.jobs.journal import JournalNotWritten
+from corral.worker.jobs.record import JobRecord
+from corral.worker.jobs.runner import JobRunner, RunnerParts
+from corral.worker.link import Duties
+from corral.worker.work import Report
+from tests.simulation.chance import Random
+from tests.simulation.clock import SimClock
+from tests.simulation.worlds import Surround
+from tests.worker.pretend_work import MIB, PretendDisk, PretendInstaller, PretendJournal, PretendProcesses
+
+SWAPPED = "swapped"
+PHASE_LONGEST_S = 1.5
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What happened on one machine, over all its lives."""
+
+    # Operations of which a job was ever accepted here.
+    operations: set[str] = field(default_factory=set)
+    jobs: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mood:
+    """How a machine is today: how fast its line is, and how often its work fails."""
+
+    bytes_per_s: float
+    passing: float
+    lasting: float
+    journal_full: float
+
+    @classmethod
+    def of(cls, rng: Random) -> Mood:
+        return cls(
+            bytes_per_s=rng.choice((0.3, 0.6, 2.0, 8.0)) * MIB,
+            passing=rng.choice((0.0, 0.0, 0.05, 0.2)),
+            lasting=rng.choice((0.0, 0.0, 0.0, 0.05)),
+            journal_full=rng.choice((0.0, 0.0, 0.0, 0.03)),
+        )
+
+
+class MachineWork:
+    """`workers.Work`: made once for a machine."""
+
+    def __init__(self, name: str, around: Surround) -> None:
+        self.name = name
+        self.disk = PretendDisk()
+        self.ledger = Ledger()
+        self._around = around
+        self._rng = around.rng(f"work of {name}")
+        self.mood = Mood.of(self._rng)
+        self.clock = SimClock(around.loop)
+        self._moment: str | None = None
+        self._strike: Callable[[], None] = lambda: None
+        self._life: Life | None = None
+        self.runner: JobRunner | None = None
+        self._reports: BackendReports | None = None
+
+    def begin(self, control: HttpControl, boot_id: str, services: Services) -> Duties:
+        life = Life(self, boot_id)
+        self._life = life
+        rng = self._around.rng(f"jitter of the work of {boot_id}")
+        processes = PretendProcesses(self.clock)
+        runner = JobRunner(
+            RunnerParts(
+                installer=life.installer,
+                processes=processes,
+                journal=life.journal,
+                clock=self.clock,
+                rng=rng,
+                boot_id=boot_id,
+                max_parallel=2,
+                on_crash=services.end,
+            )
+        )
+        reports = BackendReports(control, runner.holdings, boot_id=boot_id, clock=self.clock, rng=rng)
+        reports.loop.on_crash = services.end
+        runner.changed = reports.wake
+        self.runner, self._reports = runner, reports
+        return BackendCommands(
+            CommandParts(
+                runner=runner,
+                reports=reports,
+                installer=life.installer,
+                processes=processes,
+                models_dir=Path("/nowhere"),
+                boot_id=boot_id,
+            )
+        )
+
+    def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]:
+        assert self.runner is not None and self._reports is not None, "nothing has begun"
+        self._reports.place = place
+        return (self.runner, self._reports)
+
+    def power_cut(self) -> None:
+        if self._life is not None:
+            self._life.is_dead = True
+        self._life = self.runner = None
+
+    def lie_in_wait(self, moment: str | None, strike: Callable[[], None]) -> None:
+        self._moment, self._strike = moment, strike
+
+    def unfinished(self) -> list[str]:
+        """Jobs that this process is at, with their operations."""
+        if self.runner is None:
+            return []
+        return [f"{job.id} of {job.event.operation_id}" for job in self.runner._memory.unfinished()]
+
+    def reached(self, moment: str, life: Life) -> None:
+        """A job is at this moment; the power may go."""
+        if self._moment == moment and not life.is_dead:
+            self._around.trace.add(f"{self.name} loses its power: {moment}")
+            self._moment = None
+            self.power_cut()
+            self._strike()
+        if life.is_dead:
+            raise asyncio.CancelledError
+
+    def violated(self, sentence: str) -> None:
+        self._around.violated(f"{self.name}: {sentence}")
+
+    def fault(self, phase: Phase) -> CorralError | OSError | None:
+        """What goes wrong at this phase, if anything."""
+        if phase in (Phase.RESOLVING, Phase.DOWNLOADING) and self._strikes(self.mood.passing):
+            return Unavailable("The source does not answer.", code="source_unavailable")
+        if phase is Phase.EXTRACTING and self._strikes(self.mood.lasting):
+            return OSError(28, "No space left on device")
+        if phase is Phase.CHECKING and self._strikes(self.mood.lasting):
+            return Conflict("The check of the new version failed.", code="check_failed")
+        return None
+
+    def journal_fault(self) -> bool:
+        return self._strikes(self.mood.journal_full)
+
+    def pause_s(self) -> float:
+        return self._rng.uniform(0, PHASE_LONGEST_S)
+
+    def _strikes(self, probability: float) -> bool:
+        return probability > 0 and self._rng.random() < probability
+
+
+class Life:
+    """One process on the machine: its way to the disk, which ends with it."""
+
+    def __init__(self, machine: MachineWork, boot_id: str) -> None:
+        self.machine = machine
+        self.boot_id = boot_id
+        self.is_dead = False
+        self.journal = SimJournal(self)
+        self.installer = SimInstaller(self)
+
+
+class SimJournal(PretendJournal):
+    def __init__(self, life: Life) -> None:
+        super().__init__(life.machine.disk)
+        self._life = life
+
+    @override
+    async def save(self, record: JobRecord) -> None:
+        self._check()
+        job_id, machine, ledger = record.job_id, self._life.machine, self._life.machine.ledger
+        before, now = self._disk.jobs.get(job_id), record.event.state
+        if before is not None and before.event.state == JobState.DONE and now != JobState.DONE:
+            machine.violated(f"job {job_id} was done and became {now}")
+        if before is not None and record.event.seq < before.event.seq:
+            machine.violated(f"the numbers of job {job_id} go back from {before.event.seq} to {record.event.seq}")
+        await super().save(record)
+        ledger.jobs.add(job_id)
+        ledger.operations.add(record.event.operation_id)
+
+    @override
+    async def forget(self, job_id: str) -> None:
+        if not self._life.is_dead:
+            await super().forget(job_id)
+
+    @override
+    def _check(self) -> None:
+        if self._life.is_dead:
+            raise JournalNotWritten("The power is gone.")
+        if self._life.machine.journal_fault():
+            raise JournalNotWritten("The disk of the journal is full.")
+
+
+class SimGates:
+    """`pretend_work.Gates` by the seed: every phase takes a while, and some fail."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    async def enter(self, backend: str, phase: Phase, report: Report) -> None:
+        machine = self._life.machine
+        report.phase(phase)
+        await machine.clock.sleep(machine.pause_s())
+        machine.reached(str(phase), self._life)
+        fault = machine.fault(phase)
+        if fault is not None:
+            raise fault
+
+
+class SimInstaller(PretendInstaller):
+    def __init__(self, life: Life) -> None:
+        machine = life.machine
+        super().__init__(machine.disk, machine.clock, bytes_per_s=machine.mood.bytes_per_s)
+        self._life = life
+        self.gates = SimGates(life)  # type: ignore[assignment]  # the one method that is used
+
+    @override
+    async def install(
+        self,
+        build: Build,
+        *,
+        generation: int,
+        replaces: bool,
+        before_swap: Callable[[], Awaitable[None]],
+        report: Report,
+    ) -> InstalledBackend:
+        self._check_alone(build.name)
+        return await super().install(
+            build, generation=generation, replaces=replaces, before_swap=before_swap, report=report
+        )
+
+    @override
+    async def remove(self, name: str, *, generation: int, report: Report) -> None:
+        self._check_alone(name)
+        await super().remove(name, generation=generation, report=report)
+        self._life.machine.reached(SWAPPED, self._life)
+
+    @override
+    async def discard(self, build: Build) -> None:
+        if not self._life.is_dead:
+            await super().discard(build)
+
+    @override
+    def _swap(self, build: Build, generation: int) -> InstalledBackend:
+        made = super()._swap(build, generation)
+        self._life.machine.reached(SWAPPED, self._life)
+        return made
+
+    def _check_alone(self, name: str) -> None:
+        if self.at_work[name]:
+            self._life.machine.violated(f"two jobs work on {name} at once")

@@ -166,9 +166,9 @@ async def test_a_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, fi
 @pytest.mark.behaviour("INS-6")
 async def test_a_slow_download_lives_as_long_as_bytes_move(scene: Scene, files: FileServer) -> None:
     """It takes longer than the silence that would end it."""
-    scene.options = replace(scene.options, patience=Patience(stall_s=2.0, header_s=2.0))
+    scene.options = replace(scene.options, patience=Patience(stall_s=3.0, header_s=30.0))
     scene.installer = scene.restarted()
-    file = files.put("/engine.tar.gz", BODY, faults=[faulty.trickle(12, 0.25)])
+    file = files.put("/engine.tar.gz", BODY, faults=[faulty.trickle(12, 0.35)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
     assert len(file.ranges) == 1

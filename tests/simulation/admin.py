@@ -49,7 +49,15 @@ class TokenWill:
 def client_over(transport: WireTransport, ids: SimIds) -> CorralClient:
     """The product's client with its socket replaced."""
     client = CorralClient(transport.url, ADMIN_KEY, clock=transport.clock, ids=ids)
-    parts = (client.nodes, client.labels, client.tokens, client.keys, client.operations, client.intents, client.backends)
+    parts = (
+        client.nodes,
+        client.labels,
+        client.tokens,
+        client.keys,
+        client.operations,
+        client.intents,
+        client.backends,
+    )
     for holder in (client, *parts):
         holder._transport = transport
     return client

@@ -13,8 +13,12 @@ DEFAULT_SEEDS = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seeds", type=int, default=DEFAULT_SEEDS, help="simulate seeds 0 to N-1")
+    parser.addoption("--seeds", type=int, default=None, help="simulate seeds 0 to N-1 in every test that takes seeds")
     parser.addoption("--seed", type=int, default=None, help="simulate this seed only: replays a failure")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "seeds(number): how many seeds this test takes unless told otherwise")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -22,7 +26,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     # The options are unknown when pytest was not given this folder by name.
     one = metafunc.config.getoption("seed", default=None)
-    seeds = range(metafunc.config.getoption("seeds", default=DEFAULT_SEEDS)) if one is None else [one]
+    own = metafunc.definition.get_closest_marker("seeds")
+    number = metafunc.config.getoption("seeds", default=None) or (own.args[0] if own else DEFAULT_SEEDS)
+    seeds = range(number) if one is None else [one]
     metafunc.parametrize("seed", seeds, ids=[f"seed{seed}" for seed in seeds])
 
 

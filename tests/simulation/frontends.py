@@ -110,7 +110,9 @@ class SimFrontend:
         core.presence_loop.plan = LoopPlan(name="presence", interval_s=PRESENCE_INTERVAL_S)
         core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
         for loop in core.dispatcher.loops:
-            loop.plan = replace(loop.plan, interval_s=self.dispatch_intervals_s.get(loop.plan.name, loop.plan.interval_s))
+            loop.plan = replace(
+                loop.plan, interval_s=self.dispatch_intervals_s.get(loop.plan.name, loop.plan.interval_s)
+            )
 
     def feel_conditions(self) -> None:
         """Take over what is wrong with the way to the database."""

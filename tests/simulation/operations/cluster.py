@@ -24,7 +24,7 @@ from tests.simulation.network import Network
 from tests.simulation.operations import verdict
 from tests.simulation.operations.frontend import OperationsFrontend
 from tests.simulation.operations.inspector import OperationsInspector
-from tests.simulation.operations.operator import NodesAdmin, Operator
+from tests.simulation.operations.operator import AGENT, NodesAdmin, Operator
 from tests.simulation.operations.plan import plan_of_operations
 from tests.simulation.operations.work import MachineWork
 from tests.simulation.plan import Plan
@@ -39,7 +39,8 @@ from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, Surrou
 # Ten failures have to fit into minutes, and a silent worker is asked before everything is over.
 FIRST_PAUSE_S, LONGEST_PAUSE_S, SILENCE_S = 2.0, 8.0, 10.0
 LOOK_AGAIN_S = 8.0
-AGENT = "agent"
+# Looks between two times that the admins help what waits for them.
+SETTLE_EVERY = 3
 
 
 def run_operations(address: str, seed: int, plan: Plan | None = None) -> Outcome:
@@ -135,11 +136,13 @@ class OperationsCluster:
         around = self.around
         give_up_s = around.now() + self._plan.quiet_s
         wrong = ["nobody has looked yet"]
+        looks = 0
         while wrong and around.now() < give_up_s:
+            if looks % SETTLE_EVERY == 0:
+                await self.admin.settle()
+                await self.operator.settle()
+            looks += 1
             await around.clock.sleep(LOOK_AGAIN_S)
-            await self.admin.settle()
-            if not await self.operator.settle():
-                continue
             look = await self.inspector.look(in_full=True)
             wrong = verdict.of_operations(look, self.workers, self.works, self.inspector)
         for sentence in wrong:

@@ -17,9 +17,7 @@ def _concrete(name: str) -> GalleryEntry:
     versions = tuple(
         Version(
             version=version,
-            source=Source(
-                kind=SourceKind.URL, uri=f"https://files.example/{name}-{version}", size_bytes=_SIZES[name]
-            ),
+            source=Source(kind=SourceKind.URL, uri=f"https://files.example/{name}-{version}", size_bytes=_SIZES[name]),
             manifest=Manifest(),
         )
         for version in VERSIONS

@@ -152,7 +152,9 @@ class OperationsInspector:
         if taken and (not fenced or new["owner"] != row.participant):
             self._violated(f"{row.participant} gave operation {new['id']} to {new['owner']} without a new fence")
         if taken and old["owner"] is not None and _time(old["lease_until"]) >= row.at:
-            self._violated(f"{new['owner']} took operation {new['id']} from {old['owner']}, whose lease had not run out")
+            self._violated(
+                f"{new['owner']} took operation {new['id']} from {old['owner']}, whose lease had not run out"
+            )
         if taken and old["owner"] is not None:
             self._count("taken over")
 

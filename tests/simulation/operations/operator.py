@@ -24,8 +24,10 @@ from tests.simulation.workers import SimWorker
 from tests.simulation.worlds import ADMIN_KEY, Surround
 
 T = TypeVar("T")
+AGENT = "agent"
+FIRST_S = 15.0
 TIMEOUT_S = 20.0
-PAUSE_S = 5.0
+PAUSE_S = 4.0
 VERBS = ("install", "install", "install", "upgrade", "upgrade", "reinstall", "delete", "delete")
 REFUSALS = frozenset(
     {
@@ -97,17 +99,14 @@ class Operator:
             else:
                 await self._act()
 
-    async def settle(self) -> bool:
-        """At the end nothing stays paused: what cannot go on is taken back. True if nothing was left to do."""
+    async def settle(self) -> None:
+        """At the end nothing stays paused: what cannot go on is taken back."""
         listed = await self._call(lambda client: client.operations.list())
-        if listed is None:
-            return False
-        paused = [operation for operation in listed if operation.state == "paused"]
-        for operation in paused:
-            resumed = self._rng.random() < 0.7 and await self._call(self._acting("resume", operation))
-            if not resumed:
+        for operation in listed or ():
+            if operation.state != "paused":
+                continue
+            if self._rng.random() > 0.7 or await self._call(self._acting("resume", operation)) is None:
                 await self._call(self._acting("cancel", operation))
-        return not paused
 
     async def _ask(self) -> None:
         verb, backend, wish = self._wish()
@@ -128,9 +127,13 @@ class Operator:
 
     def _wish(self) -> tuple[str, str, TargetsIn]:
         rng, verb = self._rng, self._rng.choice(VERBS)
+        if self._around.now() < FIRST_S and rng.random() < 0.8:
+            # There is little to upgrade yet.
+            verb = "install"
         backend = rng.choice((META, META, SOLO, SOLO, CONCRETE))
         if backend == CONCRETE or rng.random() < 0.5:
-            nodes = rng.sample(self._names, k=min(len(self._names), rng.choice((1, 1, 2, 3))))
+            names = self._names if rng.random() < 0.2 else [name for name in self._names if name != AGENT]
+            nodes = rng.sample(names, k=min(len(names), rng.choice((1, 1, 2, 3))))
         else:
             nodes = None
         strategy = StrategyIn(deadline=rng.choice((None, None, None, "15s", "60s")))

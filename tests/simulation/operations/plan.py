@@ -1,14 +1,16 @@
-"""What goes wrong while operations run: as `tests.simulation.plan`, in less time and with the faults that matter here."""
+"""What goes wrong while operations run: as `tests.simulation.plan`, shorter and with the faults that matter here."""
 
 from __future__ import annotations
 
 from tests.simulation.chance import chance
 from tests.simulation.plan import Fault, Kind, Plan
 
-FIRST_FAULT_S = 12.0
-FAULTS_END_S = 110.0
+FIRST_FAULT_S = 8.0
+FAULTS_END_S = 80.0
 # When everybody is back: the longest that operations may take to come to their ends.
 SETTLE_WITHIN_S = 900.0
+# Every so many seeds the bus is away for two minutes, longer than any lease.
+LONG_OUTAGE_EVERY = 20
 KINDS = (
     Kind.FRONTEND_CRASH,
     Kind.FRONTEND_RESTART,
@@ -31,7 +33,7 @@ KINDS = (
     Kind.CLOCK_STEP,
 )
 # Kinds that are not here take up to half a minute.
-LONGEST_S = {Kind.BUS_AWAY: 120.0, Kind.WORKER_CRASH: 60.0, Kind.WORKER_FREEZE: 60.0, Kind.BUS_NOISE: 90.0}
+LONGEST_S = {Kind.BUS_AWAY: 60.0, Kind.WORKER_CRASH: 50.0, Kind.WORKER_FREEZE: 50.0, Kind.BUS_NOISE: 70.0}
 
 
 def plan_of_operations(seed: int) -> Plan:
@@ -46,13 +48,17 @@ def plan_of_operations(seed: int) -> Plan:
         faults.append(
             Fault(start_s=start_s, length_s=length_s, kind=kind, target=rng.randrange(60), strength=rng.random())
         )
+    end_s = FAULTS_END_S
+    if seed % LONG_OUTAGE_EVERY == LONG_OUTAGE_EVERY - 1:
+        faults.append(Fault(start_s=40, length_s=120, kind=Kind.BUS_AWAY, target=0, strength=1))
+        end_s = 165.0
     return Plan(
         frontends=2,
         workers=rng.choice((2, 3, 3, 4)),
         watchers=0,
         feed_interval_s=rng.choice((6.0, 12.0)),
         outbox_retention_s=86400.0,
-        faults_end_s=FAULTS_END_S,
+        faults_end_s=end_s,
         quiet_s=SETTLE_WITHIN_S,
         faults=tuple(sorted(faults, key=lambda fault: fault.start_s)),
     )

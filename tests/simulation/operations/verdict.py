@@ -1,4 +1,4 @@
-"""What must hold for operations when the faults are over: all have ended, and every node has what was last asked for."""
+"""What must hold for operations when the faults are over: all have ended, and nodes have what was last asked for."""
 
 from __future__ import annotations
 
@@ -63,13 +63,17 @@ def _jobs(works: Mapping[str, MachineWork]) -> list[str]:
 
 
 def _reports(look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any]) -> list[str]:
-    """The registry says of each machine that runs what its disk has."""
+    """The registry says of each machine that runs what its disk has. What an earlier node of the machine got is told
+    without its generation."""
     wrong = []
     for name, node in sorted(present.items()):
         if node.approved_at is None:
             continue
-        told = {row.name: (row.version, row.generation) for row in look.installed if row.node_id == str(node.id)}
-        there = {item.name: (item.version, item.generation) for item in works[name].disk.installed.values()}
+        rows = [row for row in look.installed if row.node_id == str(node.id)]
+        told = {row.name: (row.version, row.generation) for row in rows}
+        anew = {row.name for row in rows if not row.generation}
+        disk = works[name].disk.installed.values()
+        there = {item.name: (item.version, 0 if item.name in anew else item.generation) for item in disk}
         if told != there:
             wrong.append(f"{name} has {there}, and the registry says {told}")
     return wrong

@@ -1,7 +1,8 @@
 """What a simulated machine does for jobs: the product's runner, commands and reports on a pretend disk.
 
 The disk outlives the process; its installer takes virtual time for every phase and fails when the seed says so. A
-power cut freezes the disk as it is: whatever still runs of the process cannot write. The ledger says what truly happened.
+power cut freezes the disk as it is: whatever still runs of the process cannot write. The ledger says what truly
+happened.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Ledger:
 
     # Operations of which a job was ever accepted here.
     operations: set[str] = field(default_factory=set)
-    jobs: set[str] = field(default_factory=set)
+    # Which jobs have carried out each generation, and when.
+    done: dict[int, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,8 @@ class MachineWork:
         )
 
     def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]:
-        assert self.runner is not None and self._reports is not None, "nothing has begun"
+        assert self.runner is not None, "nothing has begun"
+        assert self._reports is not None, "nothing has begun"
         self._reports.place = place
         return (self.runner, self._reports)
 
@@ -139,6 +142,13 @@ class MachineWork:
             self._strike()
         if life.is_dead:
             raise asyncio.CancelledError
+
+    def done(self, record: JobRecord) -> None:
+        """A job has come to a good end. One wish is carried out by one job, however often it was sent."""
+        jobs = self.ledger.done.setdefault(record.event.generation, {})
+        jobs.setdefault(record.job_id, self._around.now())
+        if len(jobs) > 1:
+            self.violated(f"generation {record.event.generation} was carried out by the jobs {sorted(jobs)}")
 
     def violated(self, sentence: str) -> None:
         self._around.violated(f"{self.name}: {sentence}")
@@ -189,8 +199,9 @@ class SimJournal(PretendJournal):
         if before is not None and record.event.seq < before.event.seq:
             machine.violated(f"the numbers of job {job_id} go back from {before.event.seq} to {record.event.seq}")
         await super().save(record)
-        ledger.jobs.add(job_id)
         ledger.operations.add(record.event.operation_id)
+        if now == JobState.DONE:
+            machine.done(record)
 
     @override
     async def forget(self, job_id: str) -> None:

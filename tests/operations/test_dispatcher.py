@@ -427,12 +427,12 @@ async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_wer
 
 
 @pytest.mark.behaviour("OPS-39")
-@pytest.mark.parametrize("kind", ["install", "upgrade", "reinstall"])
+@pytest.mark.parametrize("kind", ["install", "upgrade", "reinstall", "rollback"])
 async def test_every_kind_shows_how_far_each_node_is(database: Database, hub: Hub, kind: str) -> None:
     found = await workers(database, hub, "a", "b")
     if kind != "install":
         for worker in found:
-            await put_installed(database, NodeId(worker.node), there())
+            await put_installed(database, NodeId(worker.node), there(previous_version="0.9"))
     frontend = await driver(database, hub)
     operation = await submit(database, asked("engine", kind))
     await frontend.run()

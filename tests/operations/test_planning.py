@@ -304,3 +304,22 @@ def test_the_scope_is_the_same_however_it_is_spelled_and_names_with_colons_stay_
 def test_anything_else_that_was_asked_for_is_another_intent(other: Any) -> None:
     assert is_same_intent(asked(), asked("corral@engine", nodes=("a",)).to_json()), "spelling and nodes are the scope"
     assert not is_same_intent(asked(), other.to_json())
+
+
+@pytest.mark.behaviour("OP-1")
+def test_going_back_is_for_nodes_that_have_kept_an_earlier_version() -> None:
+    has = {"a": [there(previous_version="0.9")], "b": [there("cuda-engine")], "away": [there(previous_version="0.8")]}
+    plan = planned(asked("engine", "rollback"), [CPU, CUDA, OFFLINE], has)
+    assert [(target.node.name, target.backend, target.desired, target.fetch_bytes) for target in plan.targets] == [
+        ("a", "cpu-engine", Desired.ROLLED_BACK, 0),
+        ("away", "cpu-engine", Desired.ROLLED_BACK, 0),
+    ]
+    assert [(skipped.name, "no earlier version" in reason) for skipped, reason in plan.skipped] == [("b", True)]
+    assert refused(asked("engine", "rollback"), [CUDA], has).slug == "nothing_to_roll_back"
+    assert refused(asked("engine", "rollback", nodes=("a",)), [CPU]).slug == "backend_not_installed"
+
+
+def test_going_back_takes_neither_a_version_nor_an_address() -> None:
+    has = {"a": [there(previous_version="0.9")]}
+    assert refused(asked("engine", "rollback", version="0.8"), [CPU], has).slug == "unknown_version"
+    assert refused(asked("engine", "rollback", uri="/opt/engine"), [CPU], has).slug == "bad_backend_name"

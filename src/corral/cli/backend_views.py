@@ -27,7 +27,7 @@ def installed_list(
     """One line for each backend on each node, and one for each thing that a node still owes."""
     rows = [
         [
-            backend.name,
+            _name(backend),
             place.node_name,
             place.node_status,
             place.version or "unknown",
@@ -45,6 +45,11 @@ def installed_list(
     return render.table(headers, rows, colour=colour)
 
 
+def _name(backend: InstalledBackendOut) -> str:
+    """As it was asked for, and what was picked for the hardware."""
+    return f"{backend.meta} ({backend.name})" if backend.meta and backend.meta != backend.name else backend.name
+
+
 def _state(backend: InstalledBackendOut, place: InstalledOn) -> str:
     if backend.is_system:
         return "of the system"
@@ -59,12 +64,12 @@ def _debt(one: IntentOut) -> str:
 
 
 def upgrade_hint(backends: Sequence[InstalledBackendOut]) -> str | None:
-    names = [backend.name for backend in backends if backend.has_upgrade and not backend.is_system]
+    names = [backend.meta or backend.name for backend in backends if backend.has_upgrade and not backend.is_system]
     if not names:
         return None
     if len(names) == 1:
         return f"{names[0]} can be upgraded: corral backends upgrade {names[0]}"
-    return f"{len(names)} can be upgraded: corral backends upgrade --all"
+    return f"{len(names)} can be upgraded: corral backends upgrade"
 
 
 def catalog_list(entries: Sequence[CatalogEntryOut], *, colour: bool) -> str:

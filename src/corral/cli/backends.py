@@ -186,7 +186,6 @@ async def upgrade_backend(
         typer.Argument(metavar="BACKEND", help="Name of an installed one.", autocompletion=installed_names),
     ] = "",
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Everything that has an upgrade.")] = False,
     node: NodesOption = None,
     version: VersionOption = "",
     plan: PlanOption = False,
@@ -197,12 +196,12 @@ async def upgrade_backend(
     deadline: DeadlineOption = None,
     detach: DetachOption = False,
 ) -> None:
-    """Put the newest version, or the named one, wherever the backend is installed. An older --version goes back."""
+    """Put the newest version, or the named one, wherever a backend is installed. Without a name: all of them."""
     from corral.wire.backends import WishIn
 
-    if bool(backend) == everything:
-        raise typer.BadParameter("say which BACKEND, or --all")
-    if everything:
+    if not backend:
+        if node or version or plan or after or waves or stop_on_failure or rollback or deadline:
+            raise typer.BadParameter("say which BACKEND; without one everything is upgraded, as it is")
         await _upgrade_all(session, detach=detach)
         return
     strategy = _strategy(waves, stop_on_failure, rollback, deadline)
@@ -248,6 +247,24 @@ async def reinstall_backend(
     strategy = _strategy(waves, stop_on_failure, rollback, deadline)
     wish = _checked(lambda: WishIn(nodes=node, version=version, strategy=strategy))
     await _change(session, "reinstall", backend, wish, plan=plan, after=after, detach=detach)
+
+
+@client_command(app, "rollback")
+async def roll_back_backend(
+    session: Session,
+    backend: Installed,
+    *,
+    node: NodesOption = None,
+    plan: PlanOption = False,
+    after: AfterOption = False,
+    deadline: DeadlineOption = None,
+    detach: DetachOption = False,
+) -> None:
+    """Go back to the version before, wherever one was kept. Nothing is fetched; once more swaps back."""
+    from corral.wire.backends import TargetsIn
+
+    wish = _checked(lambda: TargetsIn(nodes=node, strategy=_strategy("", False, False, deadline)))
+    await _change(session, "rollback", backend, wish, plan=plan, after=after, detach=detach)
 
 
 @client_command(app, "remove")

@@ -17,6 +17,7 @@ VERBS = {
     "backend_install": "install",
     "backend_upgrade": "upgrade",
     "backend_reinstall": "reinstall",
+    "backend_rollback": "rollback",
     "backend_delete": "remove",
 }
 _WORDS = {"waiting_on_nodes": "waiting", "completed_with_pending": "owed"}

@@ -42,7 +42,7 @@ Keys = list[str]
 
 
 class BackendCalls:
-    """`verb` is install, upgrade, reinstall or delete."""
+    """`verb` is install, upgrade, reinstall, rollback or delete."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -29,6 +29,7 @@ class OperationKind(StrEnum):
     BACKEND_INSTALL = "backend_install"
     BACKEND_UPGRADE = "backend_upgrade"
     BACKEND_REINSTALL = "backend_reinstall"
+    BACKEND_ROLLBACK = "backend_rollback"
     BACKEND_DELETE = "backend_delete"
 
     @property

@@ -107,8 +107,14 @@ def check(asked: Asked) -> None:
         )
     if asked.deadline_s is not None and asked.deadline_s <= 0:
         raise InvalidRequest("A deadline lies ahead.", hint="For example 1h.", code="bad_deadline")
-    if asked.uri and asked.kind is OperationKind.BACKEND_DELETE:
-        raise InvalidRequest("A removal has no address; it names what is installed.", code="bad_backend_name")
+    if asked.uri and asked.kind in (OperationKind.BACKEND_DELETE, OperationKind.BACKEND_ROLLBACK):
+        raise InvalidRequest("This needs no address; it names what is installed.", code="bad_backend_name")
+    if asked.version and asked.kind is OperationKind.BACKEND_ROLLBACK:
+        raise InvalidRequest(
+            "Rolling back goes to the version before and to no other.",
+            hint=f"corral backends upgrade {asked.backend} --version {asked.version}",
+            code="unknown_version",
+        )
     check_waves(asked.strategy.waves)
 
 
@@ -154,7 +160,7 @@ def _plan_fleet(asked: Asked, fleet: Fleet, for_node: Callable[[Node], PlannedTa
 def _nobody(asked: Asked, skipped: Sequence[tuple[Node, str]], reasons: Sequence[CorralError]) -> CorralError:
     """What to say when no node is left: the most telling of the reasons, or that there is none."""
     details = {"skipped": [{"node": node.name, "reason": reason} for node, reason in skipped[:100]]}
-    for code in ("already_current", "unknown_version", "ambiguous_backend", "system_backend"):
+    for code in ("already_current", "nothing_to_roll_back", "unknown_version", "ambiguous_backend", "system_backend"):
         telling = next((reason for reason in reasons if reason.slug == code), None)
         if telling is not None:
             return telling
@@ -179,6 +185,8 @@ def _planner(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node], Pl
             return _installation(asked, fleet, catalog)
         case OperationKind.BACKEND_DELETE:
             return lambda node: _removal(asked, fleet, node)
+        case OperationKind.BACKEND_ROLLBACK:
+            return lambda node: _return(asked, fleet, node)
         case OperationKind.BACKEND_UPGRADE | OperationKind.BACKEND_REINSTALL:
             return lambda node: _replacement(asked, fleet, catalog, node)
 
@@ -229,6 +237,22 @@ def _removal(asked: Asked, fleet: Fleet, node: Node) -> PlannedTarget:
     if not coming:
         raise _not_installed(asked, node)
     return PlannedTarget(node=node, backend=coming[0].backend, desired=desired_of(asked.kind), fetch_bytes=0)
+
+
+def _return(asked: Asked, fleet: Fleet, node: Node) -> PlannedTarget:
+    """To what the node had before: its worker has kept it, so nothing is resolved or fetched."""
+    there = _the_installed(asked, fleet, node)
+    if there is None:
+        raise _not_installed(asked, node)
+    if not there.previous_version:
+        raise Conflict(
+            f"Node {node.name} has kept no earlier version of {there.name}.",
+            hint=f"Name the version instead: corral backends upgrade {asked.backend} --version …",
+            code="nothing_to_roll_back",
+        )
+    return PlannedTarget(
+        node=node, backend=there.name, desired=desired_of(asked.kind), previous=_as_previous(there), fetch_bytes=0
+    )
 
 
 def _replacement(asked: Asked, fleet: Fleet, catalog: Builds, node: Node) -> PlannedTarget:
@@ -310,4 +334,5 @@ def _as_previous(there: InstalledBackend) -> dict[str, str]:
         "digest": there.digest,
         "uri": there.uri,
         "gallery": there.gallery,
+        "previous_version": there.previous_version,
     }

@@ -332,7 +332,13 @@ def _sentence(view: View, out: _Open, state: OperationState) -> str:
     return text[:1].upper() + text[1:]
 
 
-_WORDS = {"install": "Installing", "upgrade": "Upgrading", "reinstall": "Reinstalling", "delete": "Removing"}
+_WORDS = {
+    "install": "Installing",
+    "upgrade": "Upgrading",
+    "reinstall": "Reinstalling",
+    "rollback": "Rolling back",
+    "delete": "Removing",
+}
 
 
 def _names_with_reasons(view: View, targets: Sequence[Target]) -> str:

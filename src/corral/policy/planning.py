@@ -51,6 +51,8 @@ def desired_of(kind: OperationKind) -> Desired:
             return Desired.PRESENT
         case OperationKind.BACKEND_UPGRADE | OperationKind.BACKEND_REINSTALL:
             return Desired.REPLACED
+        case OperationKind.BACKEND_ROLLBACK:
+            return Desired.ROLLED_BACK
         case OperationKind.BACKEND_DELETE:
             return Desired.ABSENT
 

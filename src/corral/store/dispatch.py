@@ -299,7 +299,7 @@ _END_OWED = text(f"""
     WITH c AS ({_CHANGED})
     DELETE FROM assignments a USING c
      WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.owed = 'gone'
-    RETURNING a.node_id, a.backend, a.operation_id, c.state AS why
+    RETURNING a.node_id, a.backend, a.operation_id, c.state AS reason
 """)  # noqa: S608 - no value in it
 
 
@@ -314,7 +314,7 @@ async def write_changes(tx: Transaction, changes: Sequence[Change], *, is_contac
         await outbox.append_many(tx, "assignment.dead", [_owed_event(row) for row in put_aside])
     if any(change.owed is Owed.GONE for change in changes):
         ended = list(await tx.execute(_END_OWED, parameters))
-        await outbox.append_many(tx, "assignment.ended", [_owed_event(row, why=row.why) for row in ended])
+        await outbox.append_many(tx, "assignment.ended", [_owed_event(row, reason=row.reason) for row in ended])
 
 
 def _row(change: Change, *, is_contacted: bool) -> dict[str, Any]:

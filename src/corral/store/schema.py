@@ -314,7 +314,8 @@ operations = Table(
         name="state",
     ),
     CheckConstraint(
-        "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_delete')", name="kind"
+        "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_rollback', 'backend_delete')",
+        name="kind",
     ),
     CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),
 )

@@ -176,8 +176,8 @@ def test_what_is_typed_reaches_the_frontend(corral, frontend):
         (["install", "engine", "--waves", "one"], 2),
         (["install", "engine", "--deadline", "soon"], 1),
         (["install", "engine", "--waves", "0"], 1),
-        (["upgrade"], 2),
-        (["upgrade", "engine", "--all"], 2),
+        (["upgrade", "--version", "2"], 2),
+        (["upgrade", "--node", "a"], 2),
         (["stop", "--node", "a"], 2),
         (["start", "engine", "--node", "a", "--option", "x"], 2),
         (["processes"], 2),
@@ -282,11 +282,11 @@ def test_everything_is_upgraded_by_one_command(corral, frontend):
     route = "POST /api/backends/upgrades/apply"
     refused = [{"backend": "b", "code": "x", "message": "b is in use."}]
     frontend.on(route, json_answer({"operations": [admitted()], "refused": refused}))
-    outcome = corral("backends", "upgrade", "--all", "--detach")
+    outcome = corral("backends", "upgrade", "--detach")
     assert (outcome.code, outcome.out) == (1, f"{OPERATION}\n")
     assert "b: b is in use." in outcome.err
     frontend.on(route, json_answer({"operations": [], "refused": []}))
-    assert "Nothing has an upgrade" in corral("backends", "upgrade", "--all").err
+    assert "Nothing has an upgrade" in corral("backends", "upgrade").err
 
 
 def test_engines_of_a_node_are_shown_started_and_stopped(corral, frontend):

@@ -35,6 +35,7 @@ _DOING = {
     OperationKind.BACKEND_INSTALL: "Installing",
     OperationKind.BACKEND_UPGRADE: "Upgrading",
     OperationKind.BACKEND_REINSTALL: "Reinstalling",
+    OperationKind.BACKEND_ROLLBACK: "Rolling back",
     OperationKind.BACKEND_DELETE: "Removing",
 }
 

@@ -62,6 +62,11 @@ async def _reinstall(caller: CallerIn, name: NameIn, body: Annotated[WishIn | No
     return await answer(caller, asked_for(OperationKind.BACKEND_REINSTALL, name, body))
 
 
+async def _roll_back(caller: CallerIn, name: NameIn, body: Annotated[TargetsIn | None, Body()] = None) -> Response:
+    """Go back to the version before, on every node that has kept one. Nothing is fetched; asking again swaps back."""
+    return await answer(caller, asked_for(OperationKind.BACKEND_ROLLBACK, name, body))
+
+
 async def _delete(caller: CallerIn, name: NameIn, body: Annotated[TargetsIn | None, Body()] = None) -> Response:
     """Remove it from every node that has it or owes it. An operation like the others, also on the ancestor's
     synchronous path: nodes that are away lose it when they are back."""
@@ -72,6 +77,7 @@ for _path, _name, _work in (
     ("/api/backends/upgrade/{name:path}", "upgrade", _upgrade),
     ("/backends/upgrade/{name:path}", "upgrade_as_ancestor", _upgrade),
     ("/api/backends/reinstall/{name:path}", "reinstall", _reinstall),
+    ("/api/backends/rollback/{name:path}", "roll_back", _roll_back),
     ("/api/backends/delete/{name:path}", "delete", _delete),
     ("/api/backends/system/delete/{name:path}", "delete_from_system", _delete),
     ("/backends/delete/{name:path}", "delete_as_ancestor", _delete),

@@ -101,6 +101,12 @@ async def reinstall_on_node(caller: CallerIn, node: str, body: NodeBackendIn) ->
     return await answer(caller, _on(node, OperationKind.BACKEND_REINSTALL, body), status=202)
 
 
+@router.post("/backends/rollback", **_ASKING)
+async def roll_back_on_node(caller: CallerIn, node: str, body: NodeBackendIn) -> Response:
+    """Go back to the version that this node had before. Nothing is fetched."""
+    return await answer(caller, _on(node, OperationKind.BACKEND_ROLLBACK, body), status=202)
+
+
 @router.post("/backends/delete", **_ASKING)
 async def delete_on_node(caller: CallerIn, node: str, body: NodeBackendIn) -> Response:
     """Remove it from this node: an operation like the others, so that a node that blinks does not keep it."""

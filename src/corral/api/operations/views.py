@@ -35,6 +35,7 @@ TASK_TYPES = {
     OperationKind.BACKEND_INSTALL: "installation",
     OperationKind.BACKEND_UPGRADE: "upgrade",
     OperationKind.BACKEND_REINSTALL: "reinstallation",
+    OperationKind.BACKEND_ROLLBACK: "rollback",
     OperationKind.BACKEND_DELETE: "deletion",
 }
 # The ancestor's words for how a node is doing; for the other states it had none.
@@ -220,7 +221,7 @@ def _target(target: Target) -> dict[str, Any]:
         "error_code": target.fault.code if target.fault else None,
         "wave": target.wave,
         "attempt": target.attempt,
-        "version": _version(target.build),
+        "version": _wanted_version(target),
         "previous_version": _version(target.previous),
         "finished_at": target.finished_at,
     }
@@ -252,6 +253,11 @@ def build_out(build: Mapping[str, Any]) -> BuildOut:
         sha256=source.get("sha256", ""),
         size_bytes=source.get("size_bytes"),
     )
+
+
+def _wanted_version(target: Target) -> str:
+    """What the node is to have; one that goes back has no build, and goes to what it had before."""
+    return _version(target.build) or str((target.previous or {}).get("previous_version") or "")
 
 
 def _version(build: Mapping[str, Any] | None) -> str:

@@ -52,7 +52,7 @@ STATEMENTS = (
             state IN ('queued', 'running', 'waiting_on_nodes', 'completed', 'completed_with_pending',
             'failed', 'cancelled', 'paused', 'superseded')),
         CONSTRAINT operations_kind_check CHECK (
-            kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_delete')),
+            kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_rollback', 'backend_delete')),
         CONSTRAINT operations_percent_check CHECK (percent >= 0 AND percent <= 100),
         CONSTRAINT operations_after_id_fkey FOREIGN KEY(after_id) REFERENCES operations (id) ON DELETE SET NULL
     )

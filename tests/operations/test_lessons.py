@@ -1,0 +1,177 @@
+"""Defects of the systems before this one that no other test names; `docs/explanation/lessons.md` has the whole list."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.operations import actions
+from corral.policy.gallery import build_from_json
+from corral.store import replicas as replica_store
+from corral.store.database import Database
+from tests.nodes.registry import find_lost, load, loaded, removals
+from tests.operations.driving import age, driver, set_node, submit, target, workers
+from tests.operations.fake_bus import OFF, Hub
+from tests.operations.scene import asked, listed, owed, put_installed, read, recorded, sql, states, there
+from tests.support.frontends import RunningFrontend
+from tests.support.nodes import joined, silence
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub()
+
+
+@pytest.mark.behaviour("OPS-49")
+async def test_a_node_whose_heartbeats_say_that_all_is_well_is_not_tried_for_ever(database: Database, hub: Hub) -> None:
+    """Nobody listens, which takes it off the bus; its next heartbeat says that it is there, and nobody listens."""
+    (worker,) = await workers(database, hub, "a")
+    worker.mode = OFF
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    for number in range(1, 10):
+        (debt,) = await owed(database)
+        assert (debt.state, debt.attempts) == ("open", number)
+        sent = len(hub.sent)
+        await set_node(database, worker.node, bus_ok="true")
+        await frontend.run()
+        assert len(hub.sent) == sent, "a heartbeat does not end the pause after a failure"
+        await age(database, operation, 1000)
+        await frontend.run()
+    (debt,) = await owed(database)
+    assert (debt.state, debt.attempts) == ("dead", 10)
+    assert (await read(database, operation)).state == "failed"
+    sent = len(hub.sent)
+    await set_node(database, worker.node, bus_ok="true")
+    await age(database, operation, 100_000)
+    await frontend.run()
+    assert len(hub.sent) == sent
+
+
+@pytest.mark.behaviour("OPS-12")
+@pytest.mark.behaviour("OPS-30")
+async def test_a_cancellation_is_still_one_after_every_frontend_was_restarted(
+    database: Database, database_url: str, hub: Hub
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    first = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    await first.run()
+    await actions.cancel(database, operation.id, "ann")
+    # Killed: it neither hands over nor tells the worker.
+    hub.buses.clear()
+    again = Database(database_url)
+    try:
+        second = await driver(again, hub, "frontend-2")
+        await second.run()
+        assert [cancel.job_id for cancel in worker.cancelled] == [worker.job]
+        assert (await listed(again), await recorded(again)) == ([], [operation.id])
+        seen = await read(again, operation)
+    finally:
+        await again.close()
+    assert (seen.state, seen.fault, states(seen)) == ("cancelled", None, {"a": "cancelled"})
+    assert len(worker.commands) == 1, "and nobody has begun it anew"
+
+
+@pytest.mark.behaviour("OPS-5")
+async def test_two_nodes_get_the_same_backend_at_once_and_neither_disturbs_the_other(
+    database: Database, hub: Hub
+) -> None:
+    one, two = await workers(database, hub, "a", "b")
+    frontend, other = await driver(database, hub), await driver(database, hub, "frontend-2")
+    first = await submit(database, asked("solo", nodes=("a",)))
+    second = await submit(database, asked("solo", nodes=("b",)))
+    await frontend.run()
+    await other.run()
+    assert {item.id for item in (first, second)} == set(await listed(database))
+    assert (len(one.commands), len(two.commands)) == (1, 1)
+    await one.move(70.0)
+    await two.fail("disk_full", "The disk is full.")
+    await frontend.run()
+    await other.run()
+    seen = await read(database, first)
+    assert (seen.state, seen.progress.percent) == ("running", 70.0)
+    assert (await read(database, second)).state == "failed"
+    await one.finish()
+    await frontend.run()
+    assert (await read(database, first)).state == "completed"
+
+
+@pytest.mark.behaviour("OPS-39")
+@pytest.mark.parametrize("kind", ["install", "upgrade"])
+async def test_what_is_tried_again_after_a_failure_shows_its_progress_too(
+    database: Database, hub: Hub, kind: str
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    if kind == "upgrade":
+        await put_installed(database, worker.node, there("cpu-engine", "1.0"))  # type: ignore[arg-type] # the id is text
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked(kind=kind))
+    await frontend.run()
+    await worker.fail("source_unavailable", "The source answers 503.")
+    await frontend.run()
+    await age(database, operation, 1000)
+    await frontend.run()
+    await worker.move(42.0, current_bytes=420, total_bytes=1000)
+    await frontend.run()
+    progress = (await target(database, operation, worker.node)).progress
+    assert (progress.percent, progress.current_bytes, progress.total_bytes) == (42.0, 420, 1000)
+
+
+@pytest.mark.behaviour("NODE-17")
+async def test_a_node_that_was_off_the_bus_and_falls_silent_is_offline_like_any_other(
+    frontend: RunningFrontend,
+) -> None:
+    node = await joined(frontend)
+    await load(node, "m")
+    await node.heartbeat(bus_ok=False)
+    assert (await node.shown())["status"] == "unhealthy"
+    await silence(node, 61)
+    await find_lost(frontend)
+    assert (await node.shown())["status"] == "offline"
+    assert await loaded(node) == []
+    assert await removals(node) == [("m", 1)]
+
+
+@pytest.mark.behaviour("OPS-51")
+async def test_what_was_asked_for_by_an_address_is_sent_whole_also_after_failures(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    wish = asked("mine", uri="https://files.example/mine-1.tar.gz", alias="it", sha256="a" * 64)
+    operation = await submit(database, wish)
+    await frontend.run()
+    for _ in range(2):
+        await worker.fail("source_unavailable", "The source answers 503.")
+        await frontend.run()
+        await age(database, operation, 1000)
+        await frontend.run()
+    sent = [build_from_json(command.build or {}) for _, command in worker.commands]
+    assert len(sent) == 3
+    assert sent[0] == sent[1] == sent[2]
+    assert (sent[0].name, sent[0].alias) == ("mine", "it")
+    assert (sent[0].source.uri, sent[0].source.sha256) == ("https://files.example/mine-1.tar.gz", "a" * 64)
+
+
+@pytest.mark.behaviour("OPS-24")
+async def test_times_are_those_of_the_database_whichever_frontend_drove_it(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    frontend.clock.ahead = 1e9
+    (before,) = await sql(database, "SELECT corral_now() AS now")
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    await worker.finish()
+    await frontend.run()
+    (after,) = await sql(database, "SELECT corral_now() AS now")
+    seen = await read(database, operation)
+    assert seen.started_at is not None
+    assert seen.finished_at is not None
+    assert before.now <= seen.created_at <= seen.started_at <= seen.finished_at <= after.now
+
+
+async def test_one_place_on_a_node_is_never_taken_twice(frontend: RunningFrontend) -> None:
+    node = await joined(frontend)
+    await load(node, "m")
+    await load(node, "m")
+    async with frontend.database.transaction() as tx:
+        assert [(one.model, one.index) for one in await replica_store.list_replicas(tx)] == [("m", 0)]

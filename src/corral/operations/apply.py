@@ -77,14 +77,18 @@ class Teller:
             async with slots:
                 done.put_nowait(await work())
 
-        async with asyncio.TaskGroup() as group:
-            for work in works:
-                group.create_task(one(work))
-            left = len(works)
-            while left:
-                taken = [await done.get() for _ in range(min(batch, left))]
-                left -= len(taken)
-                await take(taken)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in works:
+                    group.create_task(one(work))
+                left = len(works)
+                while left:
+                    taken = [await done.get() for _ in range(min(batch, left))]
+                    left -= len(taken)
+                    await take(taken)
+        except BaseExceptionGroup as failed:
+            # The caller acts by the kind of the error: a lost lease and an absent database are no faults of a step.
+            raise failed.exceptions[0] from failed
 
     async def send(self, target: Target, assignment: Assignment) -> Told:
         """Have the node do it. Sent twice it is still one job."""

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from corral.domain.operation import SETTLED, OperationState, TargetState, may_become
 from corral.policy import faults
+from tests.simulation.clock import START
 from tests.simulation.operations.work import MachineWork
 from tests.simulation.worlds import Surround
 
@@ -71,6 +72,8 @@ class OperationsInspector:
         self._last = 0
         self.stories: dict[str, Story] = {}
         self.wished: dict[tuple[str, str], Wished] = {}
+        # Jobs whose workers were told to stop, and when.
+        self.stopped: dict[str, float] = {}
         self.counts: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -186,6 +189,8 @@ class OperationsInspector:
             return
         if new["percent"] < old["percent"]:
             self._violated(f"{where}: it fell from {old['percent']} to {new['percent']} percent")
+        if old["stop_wanted"] and not new["stop_wanted"] and old["contacted_at"] != new["contacted_at"]:
+            self.stopped[new["job_id"]] = (row.at - START).total_seconds()
         asked_again = after is TargetState.QUEUED and new["seq"] == 0
         if new["seq"] < old["seq"] and not asked_again:
             self._violated(f"{where}: event {new['seq']} was taken in after {old['seq']}")

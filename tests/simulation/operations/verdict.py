@@ -25,6 +25,7 @@ def of_operations(
         *_reports(look, works, present),
         *_wishes(look, works, present, inspector),
         *_never_told(works, inspector),
+        *_stopped(works, inspector),
     ]
 
 
@@ -109,6 +110,15 @@ def _is_met(wished: Wished, version: str | None, previous: str) -> bool:
             return version == wished.version
         case _:
             return version == previous
+
+
+def _stopped(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:
+    return [
+        f"{name} was told to stop job {job} at {at_s:.1f} s, and did it"
+        for name, work in sorted(works.items())
+        for job, at_s in sorted(inspector.stopped.items())
+        if work.went_on(job, at_s)
+    ]
 
 
 def _never_told(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:

@@ -33,6 +33,7 @@ from tests.worker.pretend_work import MIB, PretendDisk, PretendInstaller, Preten
 
 SWAPPED = "swapped"
 PHASE_LONGEST_S = 1.5
+STOP_WITHIN_S = 3.0
 
 
 @dataclass(slots=True)
@@ -150,6 +151,14 @@ class MachineWork:
         if len(jobs) > 1:
             self.violated(f"generation {record.event.generation} was carried out by the jobs {sorted(jobs)}")
 
+    def went_on(self, job_id: str, since_s: float) -> bool:
+        """Whether a job came to a good end although its worker had been told to stop it."""
+        if self.mood.journal_full:
+            # A stop that could not be written down may be forgotten with a crash.
+            return False
+        ends = [at_s for jobs in self.ledger.done.values() for job, at_s in jobs.items() if job == job_id]
+        return any(at_s > since_s + STOP_WITHIN_S for at_s in ends)
+
     def violated(self, sentence: str) -> None:
         self._around.violated(f"{self.name}: {sentence}")
 
@@ -258,6 +267,7 @@ class SimInstaller(PretendInstaller):
     async def remove(self, name: str, *, generation: int, report: Report) -> None:
         self._check_alone(name)
         await super().remove(name, generation=generation, report=report)
+        self._check_newest(name, generation)
         self._life.machine.reached(SWAPPED, self._life)
 
     @override
@@ -267,9 +277,16 @@ class SimInstaller(PretendInstaller):
 
     @override
     def _swap(self, build: Build, generation: int) -> InstalledBackend:
+        self._check_newest(build.name, generation)
         made = super()._swap(build, generation)
         self._life.machine.reached(SWAPPED, self._life)
         return made
+
+    def _check_newest(self, name: str, generation: int) -> None:
+        there = self.disk.installed.get(name)
+        newest = max(there.generation if there else 0, self.disk.removed.get(name, 0))
+        if generation < newest:
+            self._life.machine.violated(f"{name} was changed for {generation}, an older generation than {newest}")
 
     def _check_alone(self, name: str) -> None:
         if self.at_work[name]:

@@ -1,0 +1,172 @@
+"""Ways to break the product for the length of a test, each with words by which the simulator has to notice it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+
+from corral.bus.messages import CancelJob, JobCancelled
+from corral.domain.operation import Fault, OperationId, TargetState
+from corral.operations import hearing
+from corral.policy import progress
+from corral.policy.progress import Change, Heard, Standing, UnknownJob
+from corral.store import assignments as assignment_store
+from corral.store import dispatch as dispatch_store
+from corral.store.database import Transaction
+from corral.store.dispatch import Hold
+from corral.store.schema import operations
+from corral.worker.jobs.runner import JobRunner
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    name: str
+    apply: Callable[[Patch], None]
+    # One of these has to be said.
+    sentences: tuple[str, ...]
+    # One that shows it today, so that the test is short; those after it are there for tomorrow.
+    first_seed: int = 0
+
+
+def _no_fence(patch: Patch) -> None:
+    """Every owner is taken for the present one."""
+
+    async def as_present(tx: Transaction, hold: Hold) -> Hold:
+        row = (await tx.execute(select(operations).where(operations.c.id == hold.id))).one()
+        return Hold(id=hold.id, owner=row.owner, fence=row.fence)
+
+    read = dispatch_store.read
+
+    async def read_unfenced(tx: Transaction, hold: Hold, *, locks: bool = False) -> Any:
+        return await read(tx, await as_present(tx, hold), locks=locks)
+
+    async def require_nothing(_tx: Transaction, _hold: Hold) -> None:
+        return
+
+    patch.setattr(dispatch_store, "read", read_unfenced)
+    patch.setattr(dispatch_store, "require", require_nothing)
+    for name in ("_VERDICT", "_LET_GO"):
+        statement = str(getattr(dispatch_store, name)).replace(" AND owner = :owner AND fence = :fence", "")
+        patch.setattr(dispatch_store, name, text(statement))
+    patch.setattr(dispatch_store, "_held", lambda holds: "[]")
+
+
+def _no_new_fence(patch: Patch) -> None:
+    """Who takes an operation over leaves the number as it was."""
+    same = str(dispatch_store._CLAIM).replace("o.fence + CASE WHEN due.is_mine THEN 0 ELSE 1 END", "o.fence")
+    patch.setattr(dispatch_store, "_CLAIM", text(same))
+
+
+def _no_lease(patch: Patch) -> None:
+    """Operations are taken from owners that are well."""
+    greedy = str(dispatch_store._CLAIM).replace(
+        "AND (o.lease_until IS NULL OR o.lease_until < corral_now() OR o.owner = :owner)", ""
+    )
+    patch.setattr(dispatch_store, "_CLAIM", text(greedy))
+
+
+def _no_seq_guard(patch: Patch) -> None:
+    taken = progress._heard
+
+    def anything(standing: Standing, heard: Heard) -> Change | None:
+        return taken(replace(standing, target=replace(standing.target, seq=0)), heard)
+
+    patch.setattr(progress, "_heard", anything)
+    patch.setattr("corral.operations.events._newest", lambda _older, newer: newer)
+
+
+def _cancel_keeps_assignments(patch: Patch) -> None:
+    release = assignment_store._RELEASE_TARGETS
+
+    async def keeping(tx: Transaction, operation_id: OperationId, *, keeps_partial: bool = False) -> bool:
+        rows = await tx.execute(release, {"operation_id": operation_id, "keeps_partial": keeps_partial})
+        return any(row.stop_wanted for row in rows)
+
+    patch.setattr(assignment_store, "release_operation", keeping)
+
+
+def _new_job_for_a_resend(patch: Patch) -> None:
+    unknown = progress._unknown
+
+    def another(standing: Standing) -> Change:
+        change = unknown(standing)
+        return replace(change, target=replace(change.target, job_id=standing.next_job))
+
+    patch.setattr(progress, "_unknown", another)
+
+
+def _no_supersede(patch: Patch) -> None:
+    async def nobody(_tx: Transaction, _pairs: Sequence[tuple[str, str]], _newer: Any) -> None:
+        return
+
+    patch.setattr(assignment_store, "_supersede", nobody)
+
+
+def _ends_are_overwritten(patch: Patch) -> None:
+    taken = progress.take
+
+    def again(standing: Standing, news: Any) -> Change | None:
+        target = standing.target
+        if target.state.is_final and isinstance(news, Heard | UnknownJob):
+            standing = replace(standing, target=replace(target, state=TargetState.WORKING))
+        return taken(standing, news)
+
+    patch.setattr(hearing, "take", again)
+    patch.setattr(hearing, "_is_open", lambda _job: True)
+    open_only = "AND t.state IN ('queued', 'working', 'unconfirmed')"
+    patch.setattr(dispatch_store, "_WRITE_TARGETS", text(str(dispatch_store._WRITE_TARGETS).replace(open_only, "")))
+
+
+def _no_wake_on_return(patch: Patch) -> None:
+    async def nobody(_tx: Transaction, _ids: Any) -> int:
+        return 0
+
+    patch.setattr(assignment_store, "wake_nodes", nobody)
+
+
+def _leases_are_kept(patch: Patch) -> None:
+    kept = str(dispatch_store._VERDICT).replace("CASE WHEN :keeps THEN owner END", "owner")
+    patch.setattr(
+        dispatch_store, "_VERDICT", text(kept.replace("CASE WHEN :keeps THEN lease_until END", "lease_until"))
+    )
+
+
+def _silence_counts(patch: Patch) -> None:
+    def counted(standing: Standing) -> Change | None:
+        return progress._failed(standing, Fault(code="node_timeout", text="It does not answer."))
+
+    patch.setattr(progress, "_no_answer", counted)
+
+
+def _workers_do_not_stop(patch: Patch) -> None:
+    async def deaf(runner: JobRunner, wish: CancelJob) -> JobCancelled:
+        return JobCancelled(boot_id=runner._parts.boot_id, job=runner._memory.event(wish.job_id))
+
+    patch.setattr(JobRunner, "cancel", deaf)
+
+
+def _late_commands_are_obeyed(patch: Patch) -> None:
+    patch.setattr(JobRunner, "_refuse_stale", lambda *_: None)
+
+
+BREAKS = (
+    Break(name="writes without a fence", apply=_no_fence, sentences=("held it with the fence", "and had been", "went")),
+    Break(name="a takeover without a new fence", apply=_no_new_fence, sentences=("without a new fence",)),
+    Break(name="a claim that ignores leases", apply=_no_lease, sentences=("whose lease had not run out",)),
+    Break(name="older events are taken in", apply=_no_seq_guard, sentences=("was taken in after", "percent")),
+    Break(name="a cancel that keeps assignments", apply=_cancel_keeps_assignments, sentences=("is still assigned",)),
+    Break(name="a resend with a new job", apply=_new_job_for_a_resend, sentences=("was carried out by the jobs",)),
+    Break(name="nothing is superseded", apply=_no_supersede, sentences=("is still",)),
+    Break(name="ends are overwritten", apply=_ends_are_overwritten, sentences=("and became",)),
+    Break(name="a node's return wakes nobody", apply=_no_wake_on_return, sentences=("is still",)),
+    Break(name="leases are never given back", apply=_leases_are_kept, sentences=("still holds it",)),
+    Break(name="silence counts as a failure", apply=_silence_counts, sentences=("was counted for",)),
+    Break(name="workers do not stop", apply=_workers_do_not_stop, sentences=("was told to stop",)),
+    Break(name="late commands are obeyed", apply=_late_commands_are_obeyed, sentences=("an older generation",)),
+)

@@ -23,7 +23,7 @@ from corral.adapters.nats.keys import KeyKind, key_from_seed
 from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.logs import configure_logging
-from corral.app.settings import WorkerSettings
+from corral.app.settings import WorkerSettings, parse_registry_credentials
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Service, Services
@@ -127,6 +127,7 @@ def real_tools(world: World) -> Tools:
             require_integrity=settings.require_integrity,
             system_root=settings.system_backends_dir,
             environment=environment,
+            registry_credentials=_registry_credentials(settings),
         ),
     )
     options = SupervisorOptions(
@@ -140,6 +141,11 @@ def real_tools(world: World) -> Tools:
     )
     supervisor = Supervisor(options, Parts(find=installer.runnable, clock=world.clock, ids=world.ids, rng=world.rng))
     return Tools(installer=installer, processes=supervisor, services=(supervisor,))
+
+
+def _registry_credentials(settings: WorkerSettings) -> dict[str, str]:
+    given = settings.registry_credentials
+    return {} if given is None else parse_registry_credentials(given.get_secret_value())
 
 
 def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools) -> Worker:

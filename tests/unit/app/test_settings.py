@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.adapters.system import SystemClock, SystemIds
 from corral.app.settings import (
     ALL_MODELS,
     ClientSettings,
@@ -19,9 +21,12 @@ from corral.app.settings import (
     known_variables,
     load,
     parse_duration_s,
+    parse_registry_credentials,
     redacted,
 )
+from corral.app.worker import World, real_tools
 from corral.domain.errors import InvalidRequest, UnknownSetting
+from corral.worker.backends.installer import DiskInstaller
 
 SEED = "SA" + "A" * 56
 FRONTEND = {
@@ -29,6 +34,7 @@ FRONTEND = {
     "CORRAL_NATS_URL": "nats://bus:4222",
     "CORRAL_NATS_ACCOUNT_SEED": SEED,
 }
+CREDENTIALS = '{"Registry.example:5000": "robot:pass:word22", "[::1]:5000": "a:b"}'
 # Both or neither: what it takes to cut a removed node off.
 REVOKING = {"CORRAL_NATS_OPERATOR_SEED": "SO" + "A" * 56, "CORRAL_NATS_SYSTEM_SEED": SEED}
 
@@ -188,7 +194,8 @@ def test_every_secret_can_come_from_a_file(tmp_path):
             continue
         model = next(model for model in ALL_MODELS if model.process == doc.process)
         base = {} if doc.process in {"up", "client"} else {**FRONTEND, **REVOKING, "CORRAL_JOIN": "http://f"}
-        value = FRONTEND.get(doc.environment, "SO" + "A" * 56 if "OPERATOR" in doc.environment else SEED)
+        known = {**FRONTEND, "CORRAL_REGISTRY_CREDENTIALS": CREDENTIALS}
+        value = known.get(doc.environment, "SO" + "A" * 56 if "OPERATOR" in doc.environment else SEED)
         base.pop(doc.environment, None)
         path = a_file(tmp_path, value + "\n", doc.key)
         loaded = load(model, environ={**base, f"{doc.environment}_FILE": str(path)})
@@ -385,6 +392,48 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(tmp_path):
 def test_secrets_do_not_appear_in_the_printed_form_of_the_model():
     assert "hunter22" not in repr(frontend())
     assert SEED not in str(frontend())
+
+
+@pytest.mark.behaviour("SET-12")
+def test_credentials_of_registries_are_a_table_of_hosts_and_never_shown():
+    environ = {"CORRAL_JOIN": "http://f:1", "CORRAL_REGISTRY_CREDENTIALS": CREDENTIALS}
+    loaded = load(WorkerSettings, environ=environ)
+    given = loaded.settings.registry_credentials
+    assert given is not None
+    assert parse_registry_credentials(given.get_secret_value()) == {
+        "registry.example:5000": "robot:pass:word22",
+        "[::1]:5000": "a:b",
+    }
+    shown = {setting.key: setting.value for setting in redacted(loaded)}
+    assert shown["registry_credentials"] == "••••"
+    assert "word22" not in f"{loaded}{shown}"
+
+
+@pytest.mark.behaviour("SET-12")
+def test_the_installer_of_a_worker_gets_the_credentials_and_does_not_print_them(tmp_path):
+    environ = {
+        "CORRAL_JOIN": "http://f:1",
+        "CORRAL_WORKER_HOME": str(tmp_path),
+        "CORRAL_REGISTRY_CREDENTIALS": '{"R.example": "robot:word22"}',
+    }
+    settings = load(WorkerSettings, environ=environ).settings
+    tools = real_tools(World(settings=settings, clock=SystemClock(), ids=SystemIds(), rng=Random(1)))
+    assert isinstance(tools.installer, DiskInstaller)
+    options = tools.installer._options
+    assert options.registry_credentials == {"r.example": "robot:word22"}
+    assert "word22" not in repr(options)
+
+
+@pytest.mark.behaviour("SET-12")
+@pytest.mark.parametrize(
+    "text",
+    ["robot:word22", '["robot:word22"]', '{"registry.example": "word22"}', '{"https://r.example": "robot:word22"}',
+     '{"registry.example": {"user": "word22"}}', '{"registry.example": "robot:"}', '{"robot:word22'],
+)  # fmt: skip
+def test_credentials_that_are_none_name_the_variable_and_not_the_secret(text):
+    error = refusal(WorkerSettings, base={"CORRAL_JOIN": "http://f:1"}, environ={"CORRAL_REGISTRY_CREDENTIALS": text})
+    assert error.message.startswith("CORRAL_REGISTRY_CREDENTIALS is not ")
+    assert "word22" not in f"{error!r} {error.hint} {error.details}"
 
 
 @pytest.mark.behaviour("SET-11")

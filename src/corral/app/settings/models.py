@@ -30,6 +30,7 @@ from corral.app.settings.values import (
     NatsUrl,
     OperatorSeed,
     ReadableFile,
+    RegistryCredentials,
     SizeBytes,
     VramBudget,
     duration_text,
@@ -287,6 +288,10 @@ class WorkerSettings(_BusTls, _Logging):
     )
     require_integrity: bool = Field(
         default=False, description="Refuse to install what nobody has promised a digest of."
+    )
+    registry_credentials: RegistryCredentials | None = Field(
+        default=None,
+        description='Names and passwords for registries of images, as JSON: {"host:port": "user:password"}.',
     )
     max_parallel_jobs: int = Field(
         default=4, ge=1, le=64, description="How many engines are installed or changed at a time."

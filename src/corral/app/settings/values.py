@@ -24,6 +24,8 @@ from corral.policy.labels import check_labels
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?", re.ASCII)
 _UNIT_S: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _GALLERIES_EXAMPLE = '[{"name": "mine", "url": "https://host/index.yaml", "mirrors": []}]'
+_CREDENTIALS_EXAMPLE = '{"registry.example:5000": "user:password"}'
+_REGISTRY_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 # Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
 LONGEST_DURATION_S = 10 * 365 * 86400.0
@@ -199,6 +201,27 @@ def _is_web_address(value: object) -> bool:
     return parsed is not None and parsed.scheme in {"http", "https"} and bool(parsed.hostname)
 
 
+def parse_registry_credentials(text: str) -> dict[str, str]:
+    """A JSON object: the host of a registry to user:password. What is wrong is told without a word of it."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        # Without its cause, which would quote the text.
+        raise ValueError(f"is not JSON: write {_CREDENTIALS_EXAMPLE}") from None
+    if not isinstance(value, dict) or not all(_is_credential(host, pair) for host, pair in value.items()):
+        raise ValueError(f"is not a table of hosts, each with user:password: write {_CREDENTIALS_EXAMPLE}")
+    return {host.lower(): pair for host, pair in value.items()}
+
+
+def _is_credential(host: str, pair: object) -> bool:
+    return _REGISTRY_HOST.fullmatch(host) is not None and isinstance(pair, str) and bool(pair.partition(":")[2])
+
+
+def check_registry_credentials(value: SecretStr) -> SecretStr:
+    parse_registry_credentials(value.get_secret_value())
+    return value
+
+
 def galleries_text(galleries: Iterable[Gallery]) -> str:
     """As it is read back."""
     return json.dumps(
@@ -248,4 +271,5 @@ ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]
 Directory = Annotated[Path, AfterValidator(Path.expanduser)]
 AccountSeed = Annotated[SecretStr, seed_starting_with("SA", "a NATS account")]
 OperatorSeed = Annotated[SecretStr, seed_starting_with("SO", "a NATS operator")]
+RegistryCredentials = Annotated[SecretStr, AfterValidator(check_registry_credentials)]
 AnyCase = BeforeValidator(_lower)

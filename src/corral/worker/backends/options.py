@@ -49,8 +49,8 @@ class InstallerOptions:
     # Backends that came with the machine: <root>/<name>/backend.yaml. Only read.
     system_root: Path | None = None
     # Of the worker's environment: PATH, HOME, proxies, certificates, UV_* and PIP_*.
-    environment: Mapping[str, str] = field(default_factory=dict)
-    # Host of a registry to "user:password".
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Host of a registry, in small letters, to "user:password".
     registry_credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     # The interpreter that environments are made with where it will do.
     python: Path = field(default_factory=lambda: Path(sys.executable))

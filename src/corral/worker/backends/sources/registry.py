@@ -90,7 +90,7 @@ class Registry:
     def __init__(self, http: Http, reference: Reference, credentials: Mapping[str, str]) -> None:
         self._http = http
         self._reference = reference
-        self._credential = credentials.get(reference.host, "")
+        self._credential = credentials.get(reference.host.lower(), "")
         self._authorization = ""
 
     @property

@@ -41,6 +41,7 @@ class Scene:
     files: FileServer
     # Downloads that are held back until this is set.
     let: asyncio.Event = field(default_factory=asyncio.Event)
+    let_late: asyncio.Event = field(default_factory=asyncio.Event)
 
     # --- backends to install ---
 
@@ -48,10 +49,10 @@ class Scene:
         """A backend of about this size that can be had from the server."""
         return self.files.put(f"/{name}.tar.gz", tar_of(engine_files(name, padding=size)), etag=f'"{name}"')
 
-    def offer_in_halves(self, name: str, *, size: int = 2 * MIB, downloads: int = 1) -> File:
-        """One of which the first downloads stand still in the middle until `let`."""
+    def offer_in_halves(self, name: str, *, size: int = 2 * MIB, downloads: int = 1, tenths: int = 5) -> File:
+        """One of which the first downloads stand still in the middle, or so far, until `let`."""
         file = self.offer(name, size=size)
-        file.faults = [held_after(len(file.body) // 2, self.let)] * downloads
+        file.faults = [held_after(len(file.body) * tenths // 10, self.let)] * downloads
         return file
 
     def fetched(self, name: str) -> list[str | None]:
@@ -166,6 +167,7 @@ async def scene_of(
                 await scene.end()
             finally:
                 scene.let.set()
+                scene.let_late.set()
     finally:
         orphans = processes_of(folder)
         for pid in orphans:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import heartbeats, silence, start
+from bench import heartbeats, operations, silence, start
 
-SUITE = {"start": start.run, "heartbeats": heartbeats.run, "silence": silence.run}
+SUITE = {"start": start.run, "heartbeats": heartbeats.run, "silence": silence.run, "operations": operations.run}
 
 
 def main(names: list[str]) -> int:

@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ class BenchCluster:
     frontend_pid: int
     database_url: str
     admin_key: str
+    # What the frontend was told at its start.
+    told: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     def pin(self, core: int) -> None:
         """The frontend on one core and the load on the other, so that they do not fight."""
@@ -31,9 +33,27 @@ class BenchCluster:
         if hasattr(process, "cpu_affinity"):
             process.cpu_affinity([core])
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
     def frontend_cpu_s(self) -> float:
         times = psutil.Process(self.frontend_pid).cpu_times()
         return float(times.user + times.system)
+
+    def forget_peak(self) -> None:
+        """Count the frontend's peak of memory from now on."""
+        clear = Path(f"/proc/{self.frontend_pid}/clear_refs")
+        if clear.exists():
+            clear.write_text("5")
+
+    def frontend_peak_mib(self) -> float:
+        """The most that it has held since `forget_peak`; where the system does not tell, what it holds now."""
+        status = Path(f"/proc/{self.frontend_pid}/status")
+        if status.exists():
+            line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+            return int(line.split()[1]) / 1024
+        return float(psutil.Process(self.frontend_pid).memory_info().rss) / 2**20
 
 
 def free_port() -> int:
@@ -43,13 +63,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def cluster() -> Iterator[BenchCluster]:
+def cluster(up: Sequence[str] = ("corral", "up", "--detach"), **told: str) -> Iterator[BenchCluster]:
+    """`up` is the module that starts it, with its arguments; `told` goes into the environment of all its processes."""
     corral = [sys.executable, "-m", "corral"]
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
         home, port = Path(folder) / "home", free_port()
         environment = {key: value for key, value in os.environ.items() if not key.startswith("CORRAL_")}
-        environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port)}
-        subprocess.run([*corral, "up", "--detach"], env=environment, check=True)
+        environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port)} | told
+        subprocess.run([sys.executable, "-m", *up], env=environment, check=True)
         try:
             shown = subprocess.run(
                 [*corral, "status", "--json"], env=environment, check=True, capture_output=True, text=True
@@ -61,11 +82,12 @@ def cluster() -> Iterator[BenchCluster]:
 
 def _described(home: Path, port: int, status: dict[str, Any]) -> BenchCluster:
     frontend_pid = int(status["frontends"][0]["pid"])
-    database_url = psutil.Process(frontend_pid).environ()["CORRAL_DATABASE_URL"]
+    told = psutil.Process(frontend_pid).environ()
     return BenchCluster(
         home=home,
         port=port,
         frontend_pid=frontend_pid,
-        database_url=database_url,
+        database_url=told["CORRAL_DATABASE_URL"],
         admin_key=(home / "admin.key").read_text().strip(),
+        told=told,
     )

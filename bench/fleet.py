@@ -1,0 +1,240 @@
+"""Pretend workers, many of them in one process, on the real bus: `python -m bench.fleet`, led by lines of JSON.
+
+Each speaks the worker's protocol: it accepts a command, tells how far it is four times a second, says when it is done
+and then reports what it has over HTTP. The work itself is waiting. One credential stands for all nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import uvloop
+
+from bench.report import quiet_logs
+from corral.adapters.nats.client import NatsBus
+from corral.adapters.nats.connection import Endpoint
+from corral.adapters.nats.credentials import Credential, credential, new_user_key, user_token
+from corral.adapters.nats.keys import KeyKind, key_from_seed
+from corral.adapters.system import SystemClock
+from corral.bus.messages import (
+    BackendCommand,
+    CancelJob,
+    GetJobs,
+    JobAccepted,
+    JobCancelled,
+    JobEvent,
+    Jobs,
+)
+from corral.bus.subjects import (
+    BACKEND_INSTALL,
+    JOB_EVENT,
+    JOBS_CANCEL,
+    JOBS_GET,
+    Permissions,
+    SubjectSpec,
+    inbox_prefix,
+    pattern,
+)
+from corral.ports.bus import Delivery
+
+EVENT_INTERVAL_S = 0.25
+BYTES = 200_000_000
+HTTP_CONNECTIONS = 64
+_OWNER = "bench-fleet"
+_HEARD: tuple[SubjectSpec[Any, Any], ...] = (BACKEND_INSTALL, JOBS_GET, JOBS_CANCEL)
+
+
+@dataclass
+class Orders:
+    """How the fleet behaves until the next order."""
+
+    work_s: float = 1.0
+    reports: bool = False
+
+
+@dataclass
+class Seen:
+    """What has happened since the last order; times are of the machine's monotonic clock."""
+
+    accepted: int = 0
+    last_accepted_at: float = 0.0
+    done: int = 0
+    last_done_at: float = 0.0
+    events: int = 0
+    asked: int = 0
+    reports: int = 0
+    failed_reports: int = 0
+
+
+@dataclass
+class PretendWorker:
+    id: str
+    credential: str
+    boot_id: str
+    installed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    report_wanted: bool = False
+    is_reporting: bool = False
+
+
+class Fleet:
+    def __init__(self, bus: NatsBus, session: aiohttp.ClientSession, workers: list[PretendWorker], url: str) -> None:
+        self._bus = bus
+        self._session = session
+        self._workers = {worker.id: worker for worker in workers}
+        self._url = url
+        self._jobs: dict[str, JobEvent] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.orders = Orders()
+        self.seen = Seen()
+
+    async def listen(self) -> None:
+        await self._bus.subscribe(BACKEND_INSTALL, self._install)
+        await self._bus.subscribe(JOBS_GET, self._get)
+        await self._bus.subscribe(JOBS_CANCEL, self._cancel)
+
+    async def _install(self, delivery: Delivery[BackendCommand]) -> JobAccepted:
+        command, worker = delivery.message, self._workers[delivery.node or ""]
+        known = self._jobs.get(command.job_id)
+        if known is None:
+            known = JobEvent(
+                job_id=command.job_id,
+                seq=1,
+                state="running",
+                backend=command.backend,
+                operation_id=command.operation_id,
+                generation=command.generation,
+                phase="fetching",
+                current_bytes=0,
+                total_bytes=BYTES,
+            )
+            self._jobs[command.job_id] = known
+            self._start(self._work(worker, known))
+            self.seen.accepted += 1
+            self.seen.last_accepted_at = time.monotonic()
+        return JobAccepted(boot_id=worker.boot_id, job=known)
+
+    async def _get(self, delivery: Delivery[GetJobs]) -> Jobs:
+        self.seen.asked += 1
+        found = tuple(self._jobs[key] for key in delivery.message.job_ids if key in self._jobs)
+        return Jobs(boot_id=self._workers[delivery.node or ""].boot_id, jobs=found)
+
+    async def _cancel(self, delivery: Delivery[CancelJob]) -> JobCancelled:
+        boot_id = self._workers[delivery.node or ""].boot_id
+        return JobCancelled(boot_id=boot_id, job=self._jobs.get(delivery.message.job_id))
+
+    async def _work(self, worker: PretendWorker, event: JobEvent) -> None:
+        steps = max(1, round(self.orders.work_s / EVENT_INTERVAL_S))
+        began = time.monotonic()
+        for step in range(1, steps):
+            await asyncio.sleep(began + self.orders.work_s * step / steps - time.monotonic())
+            part = step / steps
+            event = replace(event, seq=event.seq + 1, percent=100 * part, current_bytes=int(BYTES * part))
+            await self._tell(worker, event)
+        await asyncio.sleep(began + self.orders.work_s - time.monotonic())
+        await self._tell(worker, replace(event, seq=event.seq + 1, state="done", percent=100.0, current_bytes=BYTES))
+        self.seen.done += 1
+        self.seen.last_done_at = time.monotonic()
+        worker.installed[event.backend] = {
+            "name": event.backend,
+            "version": "1",
+            "generation": event.generation,
+            "installed_at": datetime.now(UTC).isoformat(),
+        }
+        if self.orders.reports:
+            await self._report(worker)
+
+    async def _tell(self, worker: PretendWorker, event: JobEvent) -> None:
+        self._jobs[event.job_id] = event
+        await self._bus.publish(JOB_EVENT, event, node=worker.id)
+        self.seen.events += 1
+
+    async def _report(self, worker: PretendWorker) -> None:
+        """One at a time for each node; what changes meanwhile is in the next."""
+        worker.report_wanted = True
+        if worker.is_reporting:
+            return
+        worker.is_reporting = True
+        while worker.report_wanted:
+            worker.report_wanted = False
+            await self._post(worker, "/backends", {"backends": list(worker.installed.values()), "removed": {}})
+        worker.is_reporting = False
+
+    async def _post(self, worker: PretendWorker, path: str, body: dict[str, Any]) -> None:
+        sent = {"boot_id": worker.boot_id} | body
+        headers = {"Authorization": f"Bearer {worker.credential}"}
+        async with self._session.post(f"{self._url}/api/node/{worker.id}{path}", json=sent, headers=headers) as answer:
+            await answer.read()
+            self.seen.reports += 1
+            self.seen.failed_reports += answer.status != 200
+
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def idle(self) -> None:
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+
+def _provider(account_seed: str) -> Callable[[], Credential]:
+    """As the product mints them, for the subjects of a worker, of every node."""
+    seed, public = new_user_key()
+    allowed = Permissions(
+        publish_allow=(pattern(JOB_EVENT),),
+        subscribe_allow=(*(pattern(spec) for spec in _HEARD), f"{inbox_prefix(_OWNER)}.>"),
+        allow_responses=True,
+    )
+    account = key_from_seed(account_seed, KeyKind.ACCOUNT)
+    token = user_token(account, public, allowed, name=_OWNER, valid=(datetime.now(UTC), 3600.0))
+    return lambda: credential(token, seed, subject_id=_OWNER)
+
+
+async def _run() -> None:
+    quiet_logs()
+    reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    given = json.loads(await reader.readline())
+    if hasattr(os, "sched_setaffinity") and given["core"] is not None:
+        os.sched_setaffinity(0, {given["core"]})
+    bus = NatsBus(
+        Endpoint(urls=(given["nats_url"],), client_name=_OWNER),
+        _provider(Path(given["account_seed_file"]).read_text().strip()),
+        clock=SystemClock(),
+        rng=random.Random(1),
+    )
+    connector = aiohttp.TCPConnector(limit=HTTP_CONNECTIONS)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        fleet = Fleet(bus, session, [PretendWorker(**worker) for worker in given["workers"]], given["url"])
+        await bus.start()
+        while not bus.is_connected:
+            await asyncio.sleep(0.01)
+        await fleet.listen()
+        _say({"ready": True})
+        while line := await reader.readline():
+            order = json.loads(line)
+            if order:
+                fleet.orders, fleet.seen = Orders(**order), Seen()
+            else:
+                await fleet.idle()
+            _say(vars(fleet.seen))
+        await bus.stop()
+
+
+def _say(value: dict[str, Any]) -> None:
+    print(json.dumps(value), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(_run())

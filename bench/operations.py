@@ -1,0 +1,420 @@
+"""One operation over 1,000 nodes, 100 operations at once, 200 watchers, and lists over 10,000 rows of record.
+
+One frontend in its own process, pinned to one core; PostgreSQL, NATS and the pretend workers share the other. Baseline
+in the same run: the ancestor's loop, which waits for each node in turn, on the same pretend workers, run for a few
+of them and extrapolated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+
+from bench import counting, operations_lists
+from bench.cluster import BenchCluster, cluster
+from bench.report import Row, quiet_logs, say, table
+from corral.adapters.nats.client import NatsBus
+from corral.adapters.nats.connection import Endpoint
+from corral.adapters.nats.credentials import UserMinter
+from corral.adapters.system import SystemClock
+from corral.bus.messages import BackendCommand, JobEvent
+from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, Role
+from corral.ports.bus import Delivery
+
+NODES = 1000
+WORK_S = 1.0
+MANY = 100
+SERIAL_NODES = 20
+WATCHERS = 200
+REGISTRATIONS_AT_ONCE = 16
+LIMIT_S = 120.0
+# Nobody fetches it: the workers only wait.
+URI = "file:///bench/engine"
+FRONTEND_CORE, OTHER_CORE = 0, 1
+# Pretend workers send no heartbeats; they stay alive for the whole run.
+LEASE = {"CORRAL_NODE_LEASE": "1h", "CORRAL_AUTO_APPROVE_NODES": "true", "CORRAL_ALLOW_PRIVATE_SOURCES": "true"}
+
+
+def run() -> str:
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
+        counts = Path(folder) / "statements"
+        told = LEASE | counting.environment(counts)
+        with cluster(("bench.counting", "up"), **told) as running:
+            return asyncio.run(_measure(running, counts))
+
+
+@dataclass
+class Bench:
+    """What every part of the run needs."""
+
+    running: BenchCluster
+    session: aiohttp.ClientSession
+    database: asyncpg.Connection
+    fleet: FleetProcess
+    counts: Path
+    nodes: list[dict[str, str]]
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        async with self.session.request(method, f"{self.running.url}{path}", json=body) as answer:
+            told = await answer.json()
+            assert answer.status < 300, told
+            return told
+
+    async def install(self, name: str, nodes: int | None = None) -> str:
+        """Ask for an installation on the whole fleet, or on its first few nodes; the operation's id."""
+        chosen = {} if nodes is None else {"nodes": [node["id"] for node in self.nodes[:nodes]]}
+        told = await self.call("POST", "/api/backends/install-external", {"uri": URI, "name": name} | chosen)
+        return str(told["id"])
+
+    async def until(self, operation_ids: list[str], *, state: str = "completed") -> None:
+        """Asked of PostgreSQL, so that the frontend does not work for it."""
+        count = "SELECT count(*) FROM operations WHERE id = ANY($1) AND state = $2"
+        async with asyncio.timeout(LIMIT_S):
+            while await self.database.fetchval(count, operation_ids, state) < len(operation_ids):
+                await asyncio.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    cpu_s: float
+    statements: int
+    peak_mib: float
+
+
+@asynccontextmanager
+async def _cost(bench: Bench) -> AsyncIterator[Callable[[], Cost]]:
+    running = bench.running
+    running.forget_peak()
+    began, cpu, sent = time.monotonic(), running.frontend_cpu_s(), counting.statements(bench.counts)
+
+    def so_far() -> Cost:
+        return Cost(
+            seconds=time.monotonic() - began,
+            cpu_s=running.frontend_cpu_s() - cpu,
+            statements=counting.statements(bench.counts) - sent,
+            peak_mib=running.frontend_peak_mib(),
+        )
+
+    yield so_far
+
+
+class FleetProcess:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def say(self, value: dict[str, Any]) -> dict[str, Any]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(value).encode() + b"\n")
+        await stdin.drain()
+        told: dict[str, Any] = json.loads(await stdout.readline())
+        return told
+
+    async def order(self, *, reports: bool = False) -> None:
+        await self.say({"work_s": WORK_S, "reports": reports})
+
+    async def idle(self) -> dict[str, Any]:
+        """Wait until no worker works; what has happened since the last order."""
+        return await self.say({})
+
+
+async def _measure(running: BenchCluster, counts: Path) -> str:
+    quiet_logs()
+    running.pin(FRONTEND_CORE)
+    with contextlib.suppress(AttributeError):
+        os.sched_setaffinity(0, {OTHER_CORE})
+    database = await asyncpg.connect(running.database_url)
+    headers = {"Authorization": f"Bearer {running.admin_key}"}
+    try:
+        async with aiohttp.ClientSession(headers=headers) as session:
+            await _retire_real_worker(running, session)
+            say(f"registering {NODES:,} nodes")
+            nodes = await _register(running, session)
+            async with _fleet(running, nodes) as fleet:
+                bench = Bench(running, session, database, fleet, counts, nodes)
+                return await _tables(bench)
+    finally:
+        await database.close()
+
+
+async def _tables(bench: Bench) -> str:
+    before = _steal()
+    # The first operation also fills pools and caches, and finds out who is on the bus.
+    await _one_operation(bench, "warm-up", reports=True)
+    parts = [
+        await _fan_out(bench),
+        await _at_once(bench),
+        await _watched(bench),
+        await operations_lists.measure(bench.running, bench.session, bench.database),
+    ]
+    return "\n".join([*parts, f"Steal during the run: {_steal_share(before, _steal()):.1f} %"]) + "\n"
+
+
+async def _retire_real_worker(running: BenchCluster, session: aiohttp.ClientSession) -> None:
+    """The cluster's own worker would really fetch; a drained node is left out."""
+    async with session.get(f"{running.url}/api/nodes") as answer:
+        for node in await answer.json():
+            async with session.post(f"{running.url}/api/nodes/{node['id']}/drain") as drained:
+                assert drained.status == 200, await drained.text()
+
+
+async def _register(running: BenchCluster, session: aiohttp.ClientSession) -> list[dict[str, str]]:
+    """By the product's own route; the setting approves them."""
+    async with session.post(f"{running.url}/api/tokens", json={"name": "bench", "max_uses": NODES}) as answer:
+        token = (await answer.json())["token"]
+    slots = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
+
+    async def one(number: int) -> dict[str, str]:
+        node = {"credential": f"cn_{uuid.uuid4().hex}{uuid.uuid4().hex}", "boot_id": uuid.uuid4().hex}
+        sent = node | {"name": f"bench-{number:04}", "address": "127.0.0.1:50051", "token": token}
+        url = f"{running.url}/api/node/register"
+        async with slots, session.post(url, json=sent, headers={"Authorization": f"Bearer {token}"}) as answer:
+            told = await answer.json()
+            assert answer.status == 201, told
+            assert told["approved"], told
+            return node | {"id": told["id"]}
+
+    return list(await asyncio.gather(*(one(number) for number in range(NODES))))
+
+
+@asynccontextmanager
+async def _fleet(running: BenchCluster, nodes: list[dict[str, str]]) -> AsyncIterator[FleetProcess]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "bench.fleet",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=64 * 1024 * 1024,
+    )
+    fleet = FleetProcess(process)
+    try:
+        await fleet.say(
+            {
+                "nats_url": running.told["CORRAL_NATS_URL"],
+                "account_seed_file": running.told["CORRAL_NATS_ACCOUNT_SEED_FILE"],
+                "url": running.url,
+                "core": OTHER_CORE,
+                "workers": nodes,
+            }
+        )
+        yield fleet
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+# --- one operation over all nodes, and the loop that it replaces ---
+
+
+async def _fan_out(bench: Bench) -> str:
+    rows = [
+        await _one_operation(bench, "engine-1", reports=True),
+        await _one_operation(bench, "engine-2", reports=False),
+    ]
+    serial = await _serial(bench)
+    return "\n".join(
+        [
+            table(f"One operation over {NODES:,} nodes that take {WORK_S:g} s each", rows),
+            table(
+                f"Against a loop over the nodes ({SERIAL_NODES} measured, the rest extrapolated)",
+                [
+                    Row("Corral", {"all done s": rows[0].values["all done s"]}),
+                    Row("one node after the other", {"all done s": serial}),
+                ],
+                ratio_of=("all done s",),
+            ),
+        ]
+    )
+
+
+async def _one_operation(bench: Bench, name: str, *, reports: bool) -> Row:
+    say(f"one operation: {name}")
+    await bench.fleet.order(reports=reports)
+    async with _cost(bench) as cost:
+        began = time.monotonic()
+        operation_id = await bench.install(name)
+        await bench.until([operation_id])
+        done = cost()
+        seen = await bench.fleet.idle()
+        # Reports that come after the end are part of what it costs.
+        whole = cost()
+    _check(seen, NODES)
+    taking_s = seen["last_done_at"] - began
+    return Row(
+        "with reports of what is installed" if reports else "commands and events alone",
+        {
+            "all accepted s": seen["last_accepted_at"] - began,
+            "last node done s": taking_s,
+            "all done s": done.seconds,
+            "statements per node": whole.statements / NODES,
+            "CPU s": whole.cpu_s,
+            "CPU ms per node": whole.cpu_s / NODES * 1000,
+            "events/s": seen["events"] / taking_s,
+            "peak MiB": whole.peak_mib,
+        },
+    )
+
+
+def _check(seen: dict[str, Any], jobs: int) -> None:
+    assert seen["accepted"] == jobs, f"{seen['accepted']} of {jobs} were accepted"
+    assert seen["failed_reports"] == 0, f"{seen['failed_reports']} reports were refused"
+    if seen["asked"]:
+        print(f"note: {seen['asked']} jobs were asked for", file=sys.stderr)
+
+
+async def _serial(bench: Bench) -> float:
+    """What the ancestor does: tell a node, wait until it is done, then tell the next."""
+    say(f"{SERIAL_NODES} nodes one after the other")
+    await bench.fleet.order()
+    clock, told = SystemClock(), bench.running.told
+    minter = UserMinter(Path(told["CORRAL_NATS_ACCOUNT_SEED_FILE"]).read_text().strip())
+    bus = NatsBus(
+        Endpoint(urls=(told["CORRAL_NATS_URL"],), client_name="bench loop"),
+        minter.provider(Role.FRONTEND, subject_id="bench-loop", name="bench-loop", ttl_s=3600, clock=clock),
+        clock=clock,
+        rng=random.Random(1),
+    )
+    ended: asyncio.Queue[str] = asyncio.Queue()
+
+    async def heard(delivery: Delivery[JobEvent]) -> None:
+        if delivery.message.state == "done":
+            ended.put_nowait(delivery.message.job_id)
+
+    await bus.start()
+    await bus.subscribe(JOB_EVENT, heard)
+    while not bus.is_connected:
+        await asyncio.sleep(0.01)
+    began = time.monotonic()
+    for node in bench.nodes[:SERIAL_NODES]:
+        command = BackendCommand(job_id=str(uuid.uuid4()), generation=1, backend="serial")
+        await bus.request(BACKEND_INSTALL, command, node=node["id"])
+        while await ended.get() != command.job_id:
+            pass
+    took = time.monotonic() - began
+    await bus.stop()
+    return took / SERIAL_NODES * NODES
+
+
+# --- many operations at once ---
+
+
+async def _at_once(bench: Bench) -> str:
+    rows = []
+    for label, nodes in (("one node each", 1), (f"{MANY} nodes each", MANY)):
+        say(f"{MANY} operations, {label}")
+        await bench.fleet.order(reports=False)
+        async with _cost(bench) as cost:
+            began = time.monotonic()
+            ids = await asyncio.gather(*(bench.install(f"many-{nodes}-{number}", nodes) for number in range(MANY)))
+            admitted_s = time.monotonic() - began
+            await bench.until(list(ids))
+            whole = cost()
+        seen = await bench.fleet.idle()
+        _check(seen, MANY * nodes)
+        rows.append(
+            Row(
+                label,
+                {
+                    "targets": MANY * nodes,
+                    "all admitted s": admitted_s,
+                    "all accepted s": seen["last_accepted_at"] - began,
+                    "all done s": whole.seconds,
+                    "statements per target": whole.statements / (MANY * nodes),
+                    "CPU s": whole.cpu_s,
+                    "events/s": seen["events"] / (seen["last_done_at"] - began),
+                    "peak MiB": whole.peak_mib,
+                },
+            )
+        )
+    return table(f"{MANY} operations at once, {WORK_S:g} s each on a node", rows)
+
+
+# --- watchers ---
+
+
+async def _watched(bench: Bench) -> str:
+    rows = []
+    for count in (WATCHERS, 1):
+        say(f"watchers: {count}")
+        await bench.fleet.order()
+        with _watchers(bench.running, count) as seen_by:
+            async with _cost(bench) as cost:
+                await bench.until([await bench.install(f"watched-{count}")])
+                whole = cost()
+            # The last word is told within a third of a second.
+            await asyncio.sleep(1.0)
+            seen = seen_by()
+        _check(await bench.fleet.idle(), NODES)
+        assert seen["broken"] == 0, f"{seen['broken']} streams broke"
+        behind, deltas = seen["behind"], seen["progress"]
+        rows.append(
+            Row(
+                f"{count} watchers" if count > 1 else "1 watcher",
+                {
+                    "all done s": whole.seconds,
+                    "deltas told": seen["told"],
+                    "fewest for a watcher": min(deltas),
+                    "MB to each": seen["bytes"] / count / 1e6,
+                    "behind the first, p50 ms": behind[len(behind) // 2] * 1000,
+                    "p99 ms": behind[int(len(behind) * 0.99)] * 1000,
+                    "CPU s": whole.cpu_s,
+                    "peak MiB": whole.peak_mib,
+                },
+            )
+        )
+    return table(f"Watchers of one operation over {NODES:,} nodes", rows, ratio_of=("all done s", "CPU s", "peak MiB"))
+
+
+@contextmanager
+def _watchers(running: BenchCluster, count: int) -> Iterator[Callable[[], dict[str, Any]]]:
+    command = [sys.executable, "-m", "bench.watchers", str(running.port), running.admin_key, str(count)]
+    with subprocess.Popen(
+        [*command, str(OTHER_CORE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+        try:
+            assert stdout.readline() == "ready\n", "the watchers did not get through"
+
+            def seen() -> dict[str, Any]:
+                stdin.write("\n")
+                stdin.flush()
+                told: dict[str, Any] = json.loads(stdout.readline())
+                return told
+
+            yield seen
+        finally:
+            process.terminate()
+
+
+def _steal() -> tuple[int, int]:
+    """Ticks that other machines took from this one, and all ticks."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0, 1
+    ticks = [int(tick) for tick in stat.read_text().splitlines()[0].split()[1:]]
+    return ticks[7], sum(ticks[:8])
+
+
+def _steal_share(before: tuple[int, int], after: tuple[int, int]) -> float:
+    return 100 * (after[0] - before[0]) / max(1, after[1] - before[1])

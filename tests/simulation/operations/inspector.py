@@ -34,6 +34,18 @@ INSTALLED = text("SELECT node_id::text AS node_id, name, version, generation FRO
 NODES = text("SELECT * FROM nodes ORDER BY name")
 # Nothing of these changes in a row that is settled.
 SETTLED_FIELDS = ("state", "error_code", "error_text", "finished_at", "message", "percent", "kind", "subject")
+# Only the owner writes these, or somebody who takes the operation away with a new fence.
+OWNERS_FIELDS = (
+    "state",
+    "message",
+    "error_code",
+    "error_text",
+    "reaped",
+    "finished_at",
+    "owner",
+    "lease_until",
+    "attempt",
+)
 _S = OperationState
 
 
@@ -141,14 +153,15 @@ class OperationsInspector:
             self._violated(f"operation {new['id']} fell from {old['percent']} to {new['percent']} percent")
 
     def _check_owner(self, row: Any) -> None:
-        """Whoever changes the state holds the row, or takes it from whoever held it."""
+        """Whoever changes more than a bar holds the row, or takes it from whoever held it."""
         old, new = row.old, row.new
         fenced = new["fence"] - old["fence"]
         if fenced not in (0, 1):
             self._violated(f"the fence of operation {new['id']} went from {old['fence']} to {new['fence']}")
-        if old["state"] != new["state"] and not fenced and old["owner"] != row.participant:
+        changed = [name for name in OWNERS_FIELDS if old[name] != new[name]]
+        if changed and not fenced and old["owner"] != row.participant:
             self._violated(
-                f"{row.participant} made operation {new['id']} {new['state']}, and {old['owner']} held it"
+                f"{row.participant} changed {changed} of operation {new['id']}, and {old['owner']} held it"
                 f" with the fence {old['fence']}"
             )
         taken = new["owner"] is not None and new["owner"] != old["owner"]

@@ -1,7 +1,8 @@
 """Pretend workers, many of them in one process, on the real bus: `python -m bench.fleet`, led by lines of JSON.
 
 Each speaks the worker's protocol: it accepts a command, tells how far it is four times a second, says when it is done
-and then reports what it has over HTTP. The work itself is waiting. One credential stands for all nodes.
+and then reports what it has over HTTP. Heartbeats go on all the time. The work itself is waiting. One credential of the
+bus stands for all nodes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import aiohttp
 import uvloop
 
+from bench.load import SimulatedNode, heartbeat_request
 from bench.report import quiet_logs
 from corral.adapters.nats.client import NatsBus
 from corral.adapters.nats.connection import Endpoint
@@ -51,6 +53,7 @@ from corral.ports.bus import Delivery
 EVENT_INTERVAL_S = 0.25
 BYTES = 200_000_000
 HTTP_CONNECTIONS = 64
+HEARTBEAT_INTERVAL_S = 10.0
 _OWNER = "bench-fleet"
 _HEARD: tuple[SubjectSpec[Any, Any], ...] = (BACKEND_INSTALL, JOBS_GET, JOBS_CANCEL)
 
@@ -188,6 +191,24 @@ class Fleet:
             await asyncio.gather(*self._tasks)
 
 
+async def _heartbeats(port: int, workers: list[PretendWorker], first_round: asyncio.Event) -> None:
+    """One connection for all: the first round at once, later ones spread over the interval."""
+    nodes = [SimulatedNode(worker.id, worker.credential, worker.boot_id) for worker in workers]
+    requests = [heartbeat_request(node, "/api/node/{id}/heartbeat") for node in nodes]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while True:
+        began = time.monotonic()
+        for number, request in enumerate(requests, 1):
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+            assert head.startswith(b"HTTP/1.1 200"), head
+            if first_round.is_set():
+                due = began + HEARTBEAT_INTERVAL_S * number / len(requests)
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+        first_round.set()
+
+
 def _provider(account_seed: str) -> Callable[[], Credential]:
     """As the product mints them, for the subjects of a worker, of every node."""
     seed, public = new_user_key()
@@ -216,11 +237,15 @@ async def _run() -> None:
     )
     connector = aiohttp.TCPConnector(limit=HTTP_CONNECTIONS)
     async with aiohttp.ClientSession(connector=connector) as session:
-        fleet = Fleet(bus, session, [PretendWorker(**worker) for worker in given["workers"]], given["url"])
+        workers = [PretendWorker(**worker) for worker in given["workers"]]
+        fleet = Fleet(bus, session, workers, given["url"])
         await bus.start()
         while not bus.is_connected:
             await asyncio.sleep(0.01)
         await fleet.listen()
+        first_round = asyncio.Event()
+        beating = asyncio.create_task(_heartbeats(given["port"], workers, first_round))
+        await first_round.wait()
         _say({"ready": True})
         while line := await reader.readline():
             order = json.loads(line)
@@ -229,6 +254,7 @@ async def _run() -> None:
             else:
                 await fleet.idle()
             _say(vars(fleet.seen))
+        beating.cancel()
         await bus.stop()
 
 

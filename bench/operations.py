@@ -47,14 +47,13 @@ LIMIT_S = 120.0
 # Nobody fetches it: the workers only wait.
 URI = "file:///bench/engine"
 FRONTEND_CORE, OTHER_CORE = 0, 1
-# Pretend workers send no heartbeats; they stay alive for the whole run.
-LEASE = {"CORRAL_NODE_LEASE": "1h", "CORRAL_AUTO_APPROVE_NODES": "true", "CORRAL_ALLOW_PRIVATE_SOURCES": "true"}
+SETTINGS = {"CORRAL_AUTO_APPROVE_NODES": "true", "CORRAL_ALLOW_PRIVATE_SOURCES": "true"}
 
 
 def run() -> str:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
         counts = Path(folder) / "statements"
-        told = LEASE | counting.environment(counts)
+        told = SETTINGS | counting.environment(counts)
         with cluster(("bench.counting", "up"), **told) as running:
             return asyncio.run(_measure(running, counts))
 
@@ -212,6 +211,7 @@ async def _fleet(running: BenchCluster, nodes: list[dict[str, str]]) -> AsyncIte
                 "nats_url": running.told["CORRAL_NATS_URL"],
                 "account_seed_file": running.told["CORRAL_NATS_ACCOUNT_SEED_FILE"],
                 "url": running.url,
+                "port": running.port,
                 "core": OTHER_CORE,
                 "workers": nodes,
             }

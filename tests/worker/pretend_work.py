@@ -21,7 +21,7 @@ from corral.policy.gallery import build_to_json
 from corral.ports.runtime import Clock
 from corral.worker.jobs.journal import Remembered
 from corral.worker.jobs.record import JobRecord, Seen
-from corral.worker.work import Report, Runnable
+from corral.worker.work import Collected, Garbage, Report, Runnable
 
 CHUNK_BYTES = 1 << 20
 MIB = 1 << 20
@@ -127,6 +127,10 @@ class PretendInstaller:
         self.most_on_one = 0
         self.most_at_all = 0
         self.discarded: list[str] = []
+        # What is of no use, by name; and how often it was looked for in earnest.
+        self.garbage: dict[str, int] = {}
+        self.collections = 0
+        self.collect_fault: Exception | None = None
         self.tidied = 0
 
     async def tidy(self) -> None:
@@ -200,6 +204,18 @@ class PretendInstaller:
         await self.clock.sleep(0)
         self.discarded.append(build.name)
         self.disk.partial.pop(build.source.uri, None)
+
+    async def collect(self, *, dry_run: bool = False) -> Collected:
+        await self.clock.sleep(0)
+        if self.collect_fault is not None:
+            raise self.collect_fault
+        found = [
+            Garbage(name=name, path=Path("/nowhere") / name, size_bytes=size) for name, size in self.garbage.items()
+        ]
+        if not dry_run:
+            self.collections += 1
+            self.garbage.clear()
+        return Collected(items=tuple(found))
 
     def put(self, name: str, version: str = "1", **facts: object) -> InstalledBackend:
         """It is there from the beginning."""

@@ -10,6 +10,7 @@ from corral.app.settings import WorkerSettings
 from corral.app.worker import compose_worker
 from corral.bus import subjects
 from corral.bus.messages import (
+    CollectBackends,
     DeleteModel,
     ListBackends,
     ListRunning,
@@ -19,7 +20,9 @@ from corral.bus.messages import (
 )
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound
 from corral.domain.node import NodeType
+from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.model_files import delete_model
+from tests.simulation.chance import chance
 from tests.worker.job_scene import CPU, CUDA, JobScene, play
 from tests.worker.scene import Scene
 from tests.worker.scene import play as play_membership
@@ -90,6 +93,44 @@ def test_a_slow_stop_and_a_waiting_reader_hold_up_nobody():
         assert scene.clock.monotonic() - began < 2
         for task in asking:
             await task
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-21")
+def test_what_is_of_no_use_is_told_first_and_then_thrown_away():
+    async def story(scene: JobScene) -> None:
+        scene.installer.garbage = {f"downloads/{number}.partial": number for number in range(1000)}
+        told = await scene.ask(subjects.BACKEND_COLLECT, CollectBackends(dry_run=True))
+        assert len(scene.installer.garbage) == 1000
+        assert (told.count, told.freed_bytes, len(told.items)) == (1000, sum(range(1000)), 200)
+        assert (told.items[0].name, told.items[0].size_bytes) == ("downloads/999.partial", 999)
+        assert await scene.ask(subjects.BACKEND_COLLECT, CollectBackends()) == told
+        assert scene.installer.garbage == {}
+        assert (await scene.ask(subjects.BACKEND_COLLECT, CollectBackends())).count == 0
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-21")
+def test_a_worker_throws_away_by_itself_once_a_day_and_goes_on_after_a_failure():
+    async def story(scene: JobScene) -> None:
+        collection = DailyCollection(scene.installer, scene.clock, chance(scene.loop.seed, "collection"))
+        scene.installer.garbage = {"downloads/a.partial": 1}
+        await collection.start()
+        try:
+            await scene.until(lambda: scene.installer.collections == 1)
+            assert scene.installer.garbage == {}
+            await scene.clock.sleep(20 * 3600)
+            assert scene.installer.collections == 1
+            scene.installer.collect_fault = OSError("the disk is in trouble")
+            await scene.clock.sleep(7 * 3600)
+            assert (collection.loop.counts.failures, scene.installer.collections) == (1, 1)
+            scene.installer.collect_fault = None
+            await scene.clock.sleep(27 * 3600)
+            assert scene.installer.collections == 2
+        finally:
+            await collection.stop()
 
     play(story)
 

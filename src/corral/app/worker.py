@@ -38,6 +38,7 @@ from corral.worker.health import HealthServer, listen
 from corral.worker.home import hold_home
 from corral.worker.http_control import HttpControl, frontend_urls
 from corral.worker.identity import BusKeys, IdentityFile
+from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.journal import DiskJournal
 from corral.worker.jobs.runner import JobRunner, RunnerParts
 from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
@@ -223,7 +224,9 @@ def _work_of(
             boot_id=boot_id,
         )
     )
-    return _Work(duties=duties, runner=runner, reports=reports, services=(*tools.services, runner, reports))
+    collection = DailyCollection(tools.installer, world.clock, world.rng, on_crash)
+    services = (*tools.services, runner, reports, collection)
+    return _Work(duties=duties, runner=runner, reports=reports, services=services)
 
 
 def _engines_reached_at(settings: WorkerSettings) -> str:

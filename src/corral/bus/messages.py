@@ -195,6 +195,30 @@ class Backends:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CollectBackends:
+    """Throw away what takes room and is of no use, or only tell what that would be."""
+
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedItem:
+    """A file or folder, as it is called below the worker's folder of backends."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendsCollected:
+    """`items` are the largest; `count` and `freed_bytes` are about all of them. After a dry run everything is there."""
+
+    items: tuple[CollectedItem, ...] = ()
+    count: int = 0
+    freed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopBackend:
     """End the processes of one backend, or all of them; an empty message ends nothing."""
 

@@ -14,8 +14,10 @@ from typing import Any, Generic, TypeVar
 from corral.bus.messages import (
     BackendCommand,
     Backends,
+    BackendsCollected,
     BackendStopped,
     CancelJob,
+    CollectBackends,
     DeleteModel,
     Describe,
     GetJobs,
@@ -193,6 +195,14 @@ BACKEND_ROLLBACK = _command("backend.rollback", BackendCommand, JobAccepted, "Go
 BACKEND_DELETE = _command("backend.delete", BackendCommand, JobAccepted, "Remove a backend; a job.")
 BACKEND_START = _command("backend.start", StartBackend, JobAccepted, "Run an engine as a process; a job.")
 BACKEND_LIST = _command("backend.list", ListBackends, Backends, "What is installed.")
+BACKEND_COLLECT = _command(
+    "backend.collect",
+    CollectBackends,
+    BackendsCollected,
+    "Throw away what no backend uses, or tell what that is.",
+    timeout_s=30.0,
+    parallel=SLOW_AT_A_TIME,
+)
 BACKEND_STOP = _command(
     "backend.stop",
     StopBackend,
@@ -249,6 +259,7 @@ SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     BACKEND_DELETE,
     BACKEND_START,
     BACKEND_LIST,
+    BACKEND_COLLECT,
     BACKEND_STOP,
     BACKEND_LOGS,
     JOBS_GET,

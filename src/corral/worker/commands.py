@@ -15,8 +15,11 @@ from corral.bus import subjects
 from corral.bus.messages import (
     BackendCommand,
     Backends,
+    BackendsCollected,
     BackendStopped,
     CancelJob,
+    CollectBackends,
+    CollectedItem,
     DeleteModel,
     GetJobs,
     InstalledItem,
@@ -48,6 +51,8 @@ MAX_LOG_LINES = 2000
 MAX_LOG_WAIT_S = 5.0
 # Under a megabyte in any case; a worker has tens.
 MAX_BACKENDS = 500
+# The largest ones are what somebody wants to see.
+MAX_COLLECTED = 200
 
 TakesJob = Callable[[Delivery[BackendCommand]], Awaitable[JobAccepted]]
 
@@ -77,6 +82,7 @@ class BackendCommands:
         await bus.subscribe(subjects.BACKEND_DELETE, self._takes(JobKind.DELETE), node=node_id)
         await bus.subscribe(subjects.BACKEND_START, self._on_start, node=node_id)
         await bus.subscribe(subjects.BACKEND_LIST, self._on_list, node=node_id)
+        await bus.subscribe(subjects.BACKEND_COLLECT, self._on_collect, node=node_id)
         await bus.subscribe(subjects.BACKEND_STOP, self._on_stop, node=node_id)
         await bus.subscribe(subjects.BACKEND_LOGS, self._on_logs, node=node_id)
         await bus.subscribe(subjects.JOBS_GET, self._on_jobs, node=node_id)
@@ -117,6 +123,15 @@ class BackendCommands:
             boot_id=self._parts.boot_id,
             backends=tuple(_item(each) for each in held.installed[:MAX_BACKENDS]),
             removed=dict(held.removed),
+        )
+
+    async def _on_collect(self, delivery: Delivery[CollectBackends]) -> BackendsCollected:
+        found = await self._parts.installer.collect(dry_run=delivery.message.dry_run)
+        largest = sorted(found.items, key=lambda item: (-item.size_bytes, item.name))[:MAX_COLLECTED]
+        return BackendsCollected(
+            items=tuple(CollectedItem(name=item.name, size_bytes=item.size_bytes) for item in largest),
+            count=len(found.items),
+            freed_bytes=found.size_bytes,
         )
 
     async def _on_stop(self, delivery: Delivery[StopBackend]) -> BackendStopped:

@@ -29,6 +29,24 @@ class Runnable:
     python: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """A file or folder that takes room and is of no use; `name` is its path below the backends folder."""
+
+    name: str
+    path: Path
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    items: tuple[Garbage, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(item.size_bytes for item in self.items)
+
+
 class Report(Protocol):
     """How the work tells where it is. Cheap enough to call for every chunk: it debounces by itself."""
 
@@ -86,6 +104,11 @@ class Installer(Protocol):
 
     async def discard(self, build: Build) -> None:
         """Throw away what was fetched for this build and not installed."""
+        ...
+
+    async def collect(self, *, dry_run: bool = False) -> Collected:
+        """Remove what nothing points to and nobody continues, or only tell what that would be. What jobs are at is
+        none of it."""
         ...
 
 

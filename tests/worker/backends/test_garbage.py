@@ -37,6 +37,7 @@ async def test_only_what_nothing_points_to_is_collected_and_a_dry_run_tells_firs
     left.mkdir()
     told = await scene.installer.collect(dry_run=True)
     assert {item.path for item in told.items} == {orphan, left}
+    assert {item.name for item in told.items} == {"store/sha256-orphan", "staging/left"}
     assert told.size_bytes == 1000
     assert orphan.exists()
     assert await scene.installer.collect() == told
@@ -76,6 +77,22 @@ async def test_what_a_job_works_on_is_never_collected(scene: Scene, files: FileS
     go_on.set()
     await task
     assert await scene.says() == "one"
+
+
+@pytest.mark.behaviour("INS-37")
+async def test_two_that_collect_at_once_get_in_nobody_s_way(scene: Scene) -> None:
+    await scene.installer.collect()
+    for number in range(20):
+        orphan = scene.root / "store" / f"sha256-{number}"
+        orphan.mkdir()
+        (orphan / "file").write_bytes(bytes(10))
+    async with asyncio.TaskGroup() as group:
+        at_once = [group.create_task(scene.installer.collect()) for _ in range(3)]
+        tidying = group.create_task(scene.installer.tidy())
+    assert max(len(task.result().items) for task in at_once) == 20
+    assert tidying.exception() is None
+    assert list((scene.root / "store").iterdir()) == []
+    assert list((scene.root / "trash").iterdir()) == []
 
 
 def _begin(scene: Scene, files: FileServer) -> tuple[asyncio.Task[object], asyncio.Event]:

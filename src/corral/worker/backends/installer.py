@@ -26,7 +26,7 @@ from corral.domain.operation import Phase
 from corral.ports.runtime import Clock, Ids
 from corral.worker.backends import staging
 from corral.worker.backends.faults import InstallFailed, told_when_full
-from corral.worker.backends.garbage import Collected, collect
+from corral.worker.backends.garbage import collect
 from corral.worker.backends.layout import (
     RECORD,
     Layout,
@@ -39,13 +39,13 @@ from corral.worker.backends.layout import (
 )
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.records import Entry, Pointer, Records, read_entry
-from corral.worker.backends.sources.download import Downloads
+from corral.worker.backends.sources.download import Downloads, owner_of
 from corral.worker.backends.sources.http import Http
 from corral.worker.backends.sources.local import find_launcher
 from corral.worker.backends.sources.source import Job, Source
 from corral.worker.backends.system import SystemBackends
 from corral.worker.backends.threads import in_thread
-from corral.worker.work import Report, Runnable
+from corral.worker.work import Collected, Report, Runnable
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +66,8 @@ class DiskInstaller:
         # Folders of the store that a job is about to point to.
         self._held: Counter[str] = Counter()
         self._staging: set[Path] = set()
+        # Folders of the trash that are being deleted.
+        self._going: set[Path] = set()
         self._busy: Counter[str] = Counter()
         if self._layout.names.is_dir():
             self._records.load()
@@ -174,15 +176,19 @@ class DiskInstaller:
         self._layout.make()
         keep = self._records.keys | frozenset(self._held)
         oldest = self._clock.wall().timestamp() - self._options.download_age_s
-        staged, busy = frozenset(self._staging), frozenset(self._busy)
-        found = await in_thread(lambda _stop: collect(self._layout, keep, staged, busy, oldest))
-        if not dry_run:
-            # Measuring takes time: a job may have come to need one of them meanwhile.
-            used = self._records.keys | frozenset(self._held)
-            await self._throw_away(
-                [item.path for item in found.items if item.path.name not in used and item.path not in self._staging]
-            )
-        return found
+        used, busy = frozenset(self._staging | self._going), frozenset(self._busy)
+        found = await in_thread(lambda _stop: collect(self._layout, keep, used, busy, oldest))
+        if dry_run:
+            return found
+        # Measuring takes time: a job may have come to need one of them meanwhile.
+        unused = Collected(items=tuple(item for item in found.items if not self._is_used(item.path)))
+        await self._throw_away([item.path for item in unused.items])
+        return unused
+
+    def _is_used(self, path: Path) -> bool:
+        if path.parent == self._layout.downloads:
+            return owner_of(path.with_suffix(".json")) in self._busy
+        return path.name in self._records.keys or path.name in self._held or path in self._staging | self._going
 
     # --- how ---
 
@@ -344,20 +350,27 @@ class DiskInstaller:
         """Out of the way in one step each, so that a kill leaves nothing that looks whole; then deleted at leisure."""
         gone = []
         for path in paths:
-            if path.is_dir() and not path.is_symlink():
-                gone.append(self._layout.trash / self._ids.new_id())
-                path.rename(gone[-1])
-            else:
-                path.unlink(missing_ok=True)
+            # Somebody else may have thrown it away first.
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_dir() and not path.is_symlink():
+                    aside = self._layout.trash / self._ids.new_id()
+                    path.rename(aside)
+                    gone.append(aside)
+                else:
+                    path.unlink()
         if gone:
-            await in_thread(lambda _stop: delete_trees(gone))
+            self._going.update(gone)
+            try:
+                await in_thread(lambda _stop: delete_trees(gone))
+            finally:
+                self._going.difference_update(gone)
 
     def _tidy(self) -> None:
         self._layout.make()
         self._records.sweep()
         self._records.load()
         for folder in (self._layout.staging, self._layout.trash):
-            for path in [found for found in folder.iterdir() if found not in self._staging]:
+            for path in [found for found in folder.iterdir() if found not in self._staging | self._going]:
                 delete_tree(path)
         for pointer in list(self._records.pointers.values()):
             self._mend(pointer)

@@ -11,7 +11,10 @@ from corral.adapters.nats.client import NatsBus
 from corral.bus import subjects
 from corral.bus.messages import (
     BackendCommand,
+    BackendsCollected,
     BackendStopped,
+    CollectBackends,
+    CollectedItem,
     JobAccepted,
     JobEvent,
     ListRunning,
@@ -38,6 +41,7 @@ class Engines:
     running: list[str] = field(default_factory=list)
     lines: dict[str, list[str]] = field(default_factory=dict)
     survivors: tuple[str, ...] = ()
+    garbage: dict[str, int] = field(default_factory=dict)
     jobs: list[BackendCommand] = field(default_factory=list)
     printed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,6 +76,12 @@ class Engines:
         self.running.append(f"{wish.model}#{wish.replica}")
         job = JobEvent(job_id=wish.job_id, seq=1, state="running", backend=wish.backend)
         return JobAccepted(boot_id=self.node.boot_id, job=job)
+
+    async def _collect(self, delivery: Delivery[CollectBackends]) -> BackendsCollected:
+        items = tuple(CollectedItem(name=name, size_bytes=size) for name, size in self.garbage.items())
+        if not delivery.message.dry_run:
+            self.garbage = {}
+        return BackendsCollected(items=items, count=len(items), freed_bytes=sum(item.size_bytes for item in items))
 
     async def _stop_backend(self, _: Delivery[StopBackend]) -> BackendStopped:
         ended = tuple(key for key in self.running if key not in self.survivors)
@@ -125,6 +135,7 @@ async def on_the_bus(nats: NatsServer, node: PretendNode) -> AsyncIterator[Engin
 
         await eventually(is_connected)
         await bus.subscribe(subjects.MODELS_RUNNING, engines._list, node=node.id)
+        await bus.subscribe(subjects.BACKEND_COLLECT, engines._collect, node=node.id)
         await bus.subscribe(subjects.BACKEND_START, engines._start, node=node.id)
         await bus.subscribe(subjects.BACKEND_STOP, engines._stop_backend, node=node.id)
         await bus.subscribe(subjects.MODEL_STOP, engines._stop_exactly, node=node.id)

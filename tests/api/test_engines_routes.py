@@ -73,6 +73,27 @@ async def test_engines_are_started_listed_and_stopped_by_their_worker(
     assert (stopped["stopped"], stopped["survivors"]) == (["x#0"], ["y#0"])
 
 
+@pytest.mark.behaviour("API-25")
+async def test_what_is_of_no_use_on_a_node_is_told_and_thrown_away_by_its_worker(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    engines.garbage = {"store/sha256-old": 3000, "downloads/a.partial": 5}
+    path = "/api/nodes/a/backends/collect"
+    status, told = await cluster.call("POST", f"{path}?dry_run=true")
+    assert (status, told["count"], told["freed_bytes"], told["dry_run"]) == (200, 2, 3005, True)
+    assert told["items"][0] == {"name": "store/sha256-old", "size_bytes": 3000}
+    assert "Nothing was done" in told["message"]
+    status, told = await cluster.call("POST", path)
+    assert (status, told["freed_bytes"], told["dry_run"]) == (200, 3005, False)
+    assert engines.garbage == {}
+    assert (await cluster.call("POST", path))[1]["message"] == "Nothing is unused."
+    assert (await cluster.call("POST", "/api/nodes/nobody/backends/collect"))[0] == 404
+    await engines.bus.stop()
+    status, answer = await cluster.call("POST", path)
+    assert status == 503
+    assert_envelope(answer, code="node_unreachable")
+
+
 @pytest.mark.behaviour("API-23")
 async def test_a_node_that_left_the_bus_is_503_and_known_to_be_off_it(
     cluster: RunningFrontend, engines: Engines

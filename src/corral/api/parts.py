@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from corral.access.directory import Directory
 from corral.backends.catalog import Catalog
+from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
 from corral.domain.access import Principal
 from corral.events.feed import Feed
@@ -49,6 +50,7 @@ class Parts:
     join_policy: JoinPolicy
     told: Told
     catalog: Catalog
+    refresher: Refresher
     upgrades: UpgradeCheck
     admission: Admission
     deltas: Deltas

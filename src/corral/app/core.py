@@ -256,6 +256,7 @@ class Core:
             join_policy=JoinPolicy(lease_s=options.node_lease_s, approves_all=options.approves_all),
             told=Told(heartbeat_interval_s=options.heartbeat_interval_s, nats_url=options.nats_public_url),
             catalog=self.catalog,
+            refresher=self.refresher,
             upgrades=self.upgrades,
             admission=self.admission,
             deltas=self.deltas,

@@ -47,6 +47,8 @@ class GalleryState:
     url: str
     entries: int
     problem: str = ""
+    # False: there is a copy, and this frontend cannot read it.
+    is_readable: bool = True
     warnings: tuple[str, ...] = ()
 
 
@@ -183,7 +185,7 @@ class Catalog:
             except InvalidRequest as error:
                 # It was good when it was stored: an older or newer frontend has another idea of good.
                 kept = len(known[1].entries) if known is not None else 0
-                return GalleryState(name=gallery.name, url=url, entries=kept, problem=error.message)
+                return GalleryState(name=gallery.name, url=url, entries=kept, problem=error.message, is_readable=False)
             for warning in index.warnings:
                 log.warning("gallery entry left out", gallery=gallery.name, problem=warning)
             self._read[gallery.name] = (copy.sha256, index)

@@ -76,6 +76,7 @@ class Refresher:
         self._timeout_s = timeout_s
         # Sources that failed, by address: until when they are passed over.
         self._resting: dict[str, float] = {}
+        self.is_refreshing = False
 
     async def tick(self) -> tuple[Refreshed, ...]:
         """Fetch what is due, and forget galleries that are no longer set up."""
@@ -95,6 +96,17 @@ class Refresher:
             if name not in self._galleries:
                 raise NotFound(f"There is no gallery {name!r} to fetch.", code="gallery_not_found")
         return await self._all(wanted)
+
+    async def refresh_once(self) -> tuple[Refreshed, ...]:
+        """Fetch all of them now, sources that failed lately too; nothing, if that is being done already."""
+        if self.is_refreshing:
+            return ()
+        self.is_refreshing = True
+        try:
+            self._resting.clear()
+            return await self.refresh()
+        finally:
+            self.is_refreshing = False
 
     async def _all(self, names: Iterable[str]) -> tuple[Refreshed, ...]:
         return await at_once([partial(self._one, self._galleries[name]) for name in names], AT_ONCE)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from corral.cli import render
 from corral.domain.errors import InvalidRequest
 from corral.wire.backends import (
     CatalogEntryOut,
+    CollectedOut,
+    GalleryOut,
     InstalledBackendOut,
     InstalledOn,
     LogLineOut,
@@ -18,6 +20,7 @@ from corral.wire.backends import (
 from corral.wire.operations import IntentOut
 
 DESCRIPTION_MAX = 60
+LARGEST_SHOWN = 2
 _OWED = {"present": "install", "replaced": "replace", "absent": "remove", "rolled_back": "roll back"}
 
 
@@ -61,6 +64,65 @@ def _debt(one: IntentOut) -> str:
     if one.state == "dead":
         return f"given up: {word} ({one.error})" if one.error else f"given up: {word}"
     return f"owed: {word}" + (f", {one.attempts} failures" if one.attempts else "")
+
+
+def owed_list(owed: Sequence[IntentOut], now: datetime, *, colour: bool) -> str:
+    rows = [
+        [
+            one.node_name,
+            one.backend,
+            _OWED.get(one.desired, one.desired) + (f" {one.version}" if one.version else ""),
+            "given up" if one.state == "dead" else one.state,
+            str(one.attempts),
+            _next_try(one, now),
+            one.operation_id,
+            _shortened(one.error or "") or render.NONE,
+        ]
+        for one in owed
+    ]
+    headers = ("NODE", "BACKEND", "WISH", "STATE", "FAILURES", "NEXT TRY", "OPERATION", "LAST ERROR")
+    return render.table(headers, rows, colour=colour)
+
+
+def _next_try(one: IntentOut, now: datetime) -> str:
+    """One without a time waits for its node or for its turn, or is being worked on."""
+    if one.state == "dead" or one.next_retry_at is None:
+        return render.NONE
+    return "now" if one.next_retry_at <= now else render.until(one.next_retry_at, now)
+
+
+def gallery_list(galleries: Sequence[GalleryOut], now: datetime, *, colour: bool) -> str:
+    rows = [
+        [
+            one.name,
+            one.url or "comes with Corral",
+            str(one.entries),
+            f"{render.age(one.fetched_at, now)} ago" if one.fetched_at else render.NONE,
+            " ".join(one.problem.split()) or render.NONE,
+        ]
+        for one in galleries
+    ]
+    return render.table(("GALLERY", "URL", "ENTRIES", "FETCHED", "PROBLEM"), rows, colour=colour)
+
+
+def collected_list(nodes: Mapping[str, CollectedOut], *, colour: bool) -> str:
+    """One line for each node, with its largest items."""
+    rows = [
+        [
+            name,
+            str(one.count),
+            render.size(one.freed_bytes),
+            ", ".join(item.name for item in one.items[:LARGEST_SHOWN]) or render.NONE,
+        ]
+        for name, one in nodes.items()
+    ]
+    return render.table(("NODE", "ITEMS", "SIZE", "LARGEST"), rows, colour=colour)
+
+
+def collected_sentence(nodes: Sequence[CollectedOut], *, dry_run: bool) -> str:
+    size = render.size(sum(one.freed_bytes for one in nodes))
+    where = f"on {len(nodes)} node" + ("s" if len(nodes) != 1 else "")
+    return f"{size} {where} would be free. Nothing was done." if dry_run else f"{size} {where} are free again."
 
 
 def upgrade_hint(backends: Sequence[InstalledBackendOut]) -> str | None:

@@ -12,6 +12,7 @@ from corral.cli import render
 from corral.cli.command import Session, a_group, client_command
 from corral.cli.complete import backend_names, installed_names, node_names
 from corral.cli.operations import DetachOption
+from corral.cli.upkeep import clean_nodes, drop_owed, list_galleries, list_owed, revive_owed
 from corral.domain.errors import CorralError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -521,3 +522,10 @@ async def list_processes(session: Session, *, node: NodeOption) -> None:
         render.write(process_list(found, colour=render.has_colour(sys.stdout)))
     else:
         render.say(f"No engine runs on {render.clean(node)}.")
+
+
+client_command(app, "owed")(list_owed)
+client_command(app, "owed-drop")(drop_owed)
+client_command(app, "owed-revive")(revive_owed)
+client_command(app, "galleries")(list_galleries)
+client_command(app, "clean")(clean_nodes)

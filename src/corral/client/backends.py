@@ -17,13 +17,16 @@ from corral.client.nodes import node_path
 from corral.wire.backends import (
     AdmittedOut,
     CatalogPageOut,
+    CollectedOut,
     ExternalIn,
+    GalleryOut,
     InstalledBackendOut,
     LogLineOut,
     LogOut,
     NodeBackendOut,
     PlanOut,
     ProcessOut,
+    RefreshOut,
     StartedOut,
     StartIn,
     StopIn,
@@ -38,6 +41,7 @@ PAGE_ITEMS_MAX = 200
 _PLAN = {"plan": "true"}
 # By another name: in a class with a method `list`, that word means the method.
 NodeBackends = list[NodeBackendOut]
+Galleries = list[GalleryOut]
 Keys = list[str]
 
 
@@ -72,6 +76,19 @@ class BackendCalls:
     async def upgrade_all(self) -> UpgradesAppliedOut:
         call = Call(method="POST", path="/api/backends/upgrades/apply", creates=True)
         return await self._transport.fetch(call, UpgradesAppliedOut)
+
+    async def galleries(self) -> Galleries:
+        return await self._transport.fetch(Call(method="GET", path="/api/backends/galleries"), Galleries)
+
+    async def refresh_galleries(self) -> RefreshOut:
+        """Have them fetched anew; the answer is what is known now."""
+        return await self._transport.fetch(Call(method="POST", path="/api/backends/galleries/refresh"), RefreshOut)
+
+    async def collect(self, node: str, *, dry_run: bool = False) -> CollectedOut:
+        """Throw away what no backend uses on a node, or tell what that is."""
+        parameters = {"dry_run": "true"} if dry_run else {}
+        call = Call(method="POST", path=node_path(node, "backends", "collect"), parameters=parameters)
+        return await self._transport.fetch(call, CollectedOut)
 
     async def ask(self, verb: str, backend: str, wish: TargetsIn, *, after: bool = False) -> AdmittedOut:
         parameters = {"after": "true"} if after else {}

@@ -1,4 +1,5 @@
-"""Engines on one node, asked of its worker over the bus: what runs, starting, stopping, and what they print.
+"""Engines on one node, asked of its worker over the bus: what runs, starting, stopping, what they print, and what of
+their files is of no use.
 
 The worker is the authority: nothing is answered from the registry, and a node that is off the bus cannot answer.
 Stopping is acknowledged: what the answer lists has ended.
@@ -10,7 +11,9 @@ from collections import deque
 from typing import TypeVar
 
 from corral.bus.messages import (
+    BackendsCollected,
     BackendStopped,
+    CollectBackends,
     JobAccepted,
     ListRunning,
     Log,
@@ -22,6 +25,7 @@ from corral.bus.messages import (
     StopModel,
 )
 from corral.bus.subjects import (
+    BACKEND_COLLECT,
     BACKEND_LOGS,
     BACKEND_START,
     BACKEND_STOP,
@@ -71,6 +75,12 @@ async def stop_process(database: Database, bus: Bus, reference: str, key: str, *
             code="process_not_found",
         )
     return BackendStopped(stopped=(key,) if answer.terminated else (), survivors=() if answer.terminated else (key,))
+
+
+async def collect(database: Database, bus: Bus, reference: str, *, dry_run: bool) -> BackendsCollected:
+    """Have the worker throw away what no backend uses, or tell what that is."""
+    node = await _worker(database, reference)
+    return await _ask(database, bus, node, BACKEND_COLLECT, CollectBackends(dry_run=dry_run))
 
 
 async def log_keys(database: Database, bus: Bus, reference: str) -> tuple[str, ...]:

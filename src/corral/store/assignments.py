@@ -177,7 +177,7 @@ async def get_assignment(tx: Transaction, node_id: NodeId, backend: str) -> Assi
     if row is None:
         raise NotFound(
             f"The node owes nothing about {backend[:80]!r}.",
-            hint="`corral backends list` shows what is owed.",
+            hint="`corral backends owed` shows what is.",
             code="assignment_not_found",
         )
     return to_assignment(row)

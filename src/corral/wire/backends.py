@@ -352,10 +352,15 @@ class KnownOut(Lenient):
 
 class GalleryOut(Lenient):
     name: str
-    url: str = ""
+    url: str = Field(default="", description="Without a password. The built-in gallery has none.")
     entries: int = 0
-    fetched_at: datetime | None = None
-    problem: str = ""
+    fetched_at: datetime | None = Field(default=None, description="When its source last gave, or confirmed, the copy.")
+    problem: str = Field(default="", description="What was wrong with the last try; the copy before stays in use.")
+
+
+class RefreshOut(Lenient):
+    message: str
+    galleries: list[GalleryOut] = Field(description="As they are known now; look again in a moment.")
 
 
 # --- processes on a node ---
@@ -401,6 +406,21 @@ class StopIn(Strict):
 class StoppedOut(Lenient):
     stopped: list[str] = Field(description="Have ended.")
     survivors: list[str] = Field(default_factory=list, description="Could not be ended and go on running.")
+    message: str
+
+
+class CollectedItemOut(Lenient):
+    name: str = Field(description="Below the node's folder of backends.")
+    size_bytes: int
+
+
+class CollectedOut(Lenient):
+    """What was thrown away on a node, or would be."""
+
+    items: list[CollectedItemOut] = Field(description="The largest ones.")
+    count: int = Field(description="How many there are in all.")
+    freed_bytes: int
+    dry_run: bool = False
     message: str
 
 

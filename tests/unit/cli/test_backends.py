@@ -18,6 +18,7 @@ from tests.unit.client.standin import (
     KEY,
     NOON,
     OPERATION,
+    a_node,
     a_target,
     admitted,
     an_event,
@@ -371,3 +372,83 @@ def test_an_unknown_backend_is_said_with_the_frontends_words(corral, frontend):
     frontend.on(INSTALL, refusal(404, "backend_not_found", "There is no backend 'engine'.", "Did you mean engin?"))
     outcome = corral("backends", "install", "engine")
     assert outcome.err == "error: There is no backend 'engine'.\n\nhint: Did you mean engin?\n"
+
+
+def an_intent(**changes: Any) -> dict[str, Any]:
+    intent: dict[str, Any] = {
+        "node_id": "1", "node_name": "gpu-a", "backend": "cuda-engine", "desired": "present", "version": "2.0",
+        "state": "open", "generation": 4, "operation_id": OPERATION, "attempts": 3, "created_at": NOON.isoformat(),
+        "next_retry_at": "2999-01-01T00:00:00Z", "error": "files.example answered 503.",
+    }  # fmt: skip
+    return intent | changes
+
+
+@pytest.mark.behaviour("CLI-19")
+def test_what_nodes_owe_is_listed_with_its_failures_next_try_and_operation(corral, frontend):
+    dead = an_intent(node_id="2", node_name="cpu-b", state="dead", attempts=10, next_retry_at=None, error="gone\x1b[2J")
+    owed = [dead, an_intent()]
+    frontend.on("GET /api/backend-intents", json_answer(owed), json_answer(owed), json_answer(owed), json_answer([]))
+    outcome = corral("backends", "owed")
+    first, second, third = outcome.out.splitlines()
+    assert first.split("  ")[0] == "NODE"
+    assert [word in second for word in ("cpu-b", "install 2.0", "given up", "10", OPERATION)] == [True] * 5
+    assert "\x1b" not in second
+    assert [word in third for word in ("gpu-a", "open", "3", "in 3", "answered 503")] == [True] * 5
+    assert "owed-revive" in outcome.err
+    assert corral("backends", "owed", "--node", "gpu-a").err == ""
+    assert [one["attempts"] for one in json.loads(corral("backends", "owed", "--json").out)] == [10, 3]
+    assert "No node owes anything" in corral("backends", "owed").err
+
+
+@pytest.mark.behaviour("CLI-19")
+def test_what_is_owed_is_taken_back_or_asked_for_again(corral, frontend):
+    frontend.on("DELETE /api/backend-intents/gpu-a/cuda-engine", json_answer({"message": "gone"}))
+    outcome = corral("backends", "owed-drop", "gpu-a", "cuda-engine")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "gpu-a does not owe cuda-engine any more" in outcome.err
+    answer = {"success": True, "message": "asked", "id": OPERATION, "operation": an_operation()}
+    frontend.on("POST /api/backend-intents/gpu-a/cuda-engine/revive", json_answer(answer))
+    assert corral("backends", "owed-revive", "gpu-a", "cuda-engine", "--detach").out == f"{OPERATION}\n"
+    frontend.on("DELETE /api/backend-intents/gpu-a/other", refusal(404, "assignment_not_found", "It owes nothing."))
+    assert corral("backends", "owed-drop", "gpu-a", "other").code == 1
+
+
+def test_galleries_are_listed_and_fetched_anew(corral, frontend):
+    mine = {"name": "mine", "url": "https://host/i", "entries": 4, "fetched_at": NOON.isoformat(), "problem": "late"}
+    galleries = [{"name": "corral", "entries": 9}, mine]
+    frontend.on("GET /api/backends/galleries", json_answer(galleries), json_answer(galleries))
+    lines = corral("backends", "galleries").out.splitlines()
+    assert [word in lines[1] for word in ("corral", "comes with Corral", "9")] == [True] * 3
+    assert [word in lines[2] for word in ("mine", "https://host/i", "4", "ago", "late")] == [True] * 5
+    assert [one["name"] for one in json.loads(corral("backends", "galleries", "--json").out)] == ["corral", "mine"]
+    answer = {"message": "The galleries are fetched now.", "galleries": galleries}
+    frontend.on("POST /api/backends/galleries/refresh", json_answer(answer, 202))
+    assert "are fetched now" in corral("backends", "galleries", "--refresh").err
+
+
+@pytest.mark.behaviour("CLI-20")
+def test_cleaning_shows_a_line_for_each_node_and_a_sum_and_names_those_that_cannot(corral, frontend):
+    nodes = [a_node("gpu-b"), a_node("gpu-a"), a_node("away", status="offline"), a_node("agent", node_type="agent")]
+    frontend.on("GET /api/nodes", json_answer(nodes), json_answer(nodes))
+    item = {"name": "store/sha256-old", "size_bytes": 2048}
+    collected = {"items": [item], "count": 1, "freed_bytes": 2048, "dry_run": True, "message": "one"}
+    for name in ("gpu-a", "gpu-b"):
+        frontend.on(f"POST /api/nodes/{name}/backends/collect", json_answer(collected))
+    outcome = corral("backends", "clean", "--dry-run")
+    assert outcome.code == 0
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["NODE", "gpu-a", "gpu-b"]
+    assert "store/sha256-old" in outcome.out
+    assert "4 KiB on 2 nodes would be free. Nothing was done." in outcome.err
+    asked = [one for one in frontend.seen if one.path.endswith("/collect")]
+    assert [dict(one.query) for one in asked] == [{"dry_run": "true"}] * 2
+    refused = refusal(503, "node_unreachable", "Nobody listens there.")
+    frontend.on("POST /api/nodes/gpu-b/backends/collect", refused, refused)
+    outcome = corral("backends", "clean")
+    assert outcome.code == 1
+    assert "gpu-b: Nobody listens there." in outcome.err
+    assert "2 KiB on 1 node are free again" in outcome.err
+    outcome = corral("backends", "clean", "--node", "gpu-a", "--node", "gpu-b", "--json")
+    told = json.loads(outcome.out)
+    assert (outcome.code, told["freed_bytes"], list(told["nodes"]), list(told["failed"])) == (
+        1, 2048, ["gpu-a"], ["gpu-b"],
+    )  # fmt: skip

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.backends import catalog, fleet, logs, one_node, upgrades
+from corral.api.backends import catalog, fleet, galleries, logs, one_node, upgrades
 
 router = APIRouter()
-for part in (catalog.router, upgrades.router, fleet.router, one_node.router, logs.router):
+for part in (catalog.router, upgrades.router, galleries.router, fleet.router, one_node.router, logs.router):
     router.include_router(part)

@@ -1,4 +1,4 @@
-"""What there is and what is installed: the catalog's pages, installed backends by node, galleries. Reading only."""
+"""What there is and what is installed: the catalog's pages, installed backends by node. Reading only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from corral.store import operations as operation_store
 from corral.wire.backends import (
     CatalogEntryOut,
     CatalogPageOut,
-    GalleryOut,
     InstalledBackendOut,
     InstalledOn,
     KnownOut,
@@ -246,12 +245,3 @@ def _abilities(parts: Parts, entry: GalleryEntry) -> tuple[list[str], list[str]]
 async def list_use_cases(parts: PartsIn, _: AdminIn) -> UseCases:
     """Which calls each backend answers: chat, completions, embeddings, transcriptions, speech, rerank."""
     return {entry.name: _abilities(parts, entry)[0] for entry in parts.catalog.entries()}
-
-
-@router.get("/backends/galleries")
-async def list_galleries(parts: PartsIn, _: AdminIn) -> list[GalleryOut]:
-    """The galleries of this cluster, with what is wrong with one that could not be read."""
-    return [
-        GalleryOut(name=state.name, url=state.url, entries=state.entries, problem=state.problem)
-        for state in parts.catalog.states
-    ]

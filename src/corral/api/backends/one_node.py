@@ -25,6 +25,8 @@ from corral.store import installed as installed_store
 from corral.store import nodes as node_store
 from corral.wire.backends import (
     AdmittedOut,
+    CollectedItemOut,
+    CollectedOut,
     ExternalIn,
     NodeBackendIn,
     NodeBackendOut,
@@ -173,6 +175,27 @@ def _stop_sentence(stopped: int, survivors: int) -> str:
     if survivors:
         return f"{stopped} stopped, {survivors} could not be stopped."
     return f"{stopped} stopped." if stopped else "Nothing was running."
+
+
+@router.post("/backends/collect")
+async def collect_on_node(parts: PartsIn, _: AdminIn, node: str, *, dry_run: bool = False) -> CollectedOut:
+    """Throw away what takes room on the node and no backend uses: leftovers, and downloads that nobody has continued
+    for a week. With `dry_run` nothing is touched. Workers do the same by themselves once a day."""
+    found = await processes.collect(parts.database, parts.bus, node, dry_run=dry_run)
+    return CollectedOut(
+        items=[CollectedItemOut(name=item.name, size_bytes=item.size_bytes) for item in found.items],
+        count=found.count,
+        freed_bytes=found.freed_bytes,
+        dry_run=dry_run,
+        message=_collect_sentence(found.count, found.freed_bytes, dry_run=dry_run),
+    )
+
+
+def _collect_sentence(count: int, freed_bytes: int, *, dry_run: bool) -> str:
+    if not count:
+        return "Nothing is unused."
+    what = f"{count} unused {'item' if count == 1 else 'items'}, {freed_bytes} bytes"
+    return f"{what}, would go. Nothing was done." if dry_run else f"{what}, are gone."
 
 
 @router.get("/processes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from corral.domain.node import NodeId
 from corral.operations import actions
 from corral.policy.gallery import build_from_json
 from corral.store import replicas as replica_store
@@ -11,7 +12,7 @@ from corral.store.database import Database
 from tests.nodes.registry import find_lost, load, loaded, removals
 from tests.operations.driving import age, driver, set_node, submit, target, workers
 from tests.operations.fake_bus import OFF, Hub
-from tests.operations.scene import asked, listed, owed, put_installed, read, recorded, sql, states, there
+from tests.operations.scene import asked, ids, listed, owed, put_installed, read, recorded, sql, states, there
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined, silence
 
@@ -104,7 +105,7 @@ async def test_what_is_tried_again_after_a_failure_shows_its_progress_too(
 ) -> None:
     (worker,) = await workers(database, hub, "a")
     if kind == "upgrade":
-        await put_installed(database, worker.node, there("cpu-engine", "1.0"))  # type: ignore[arg-type] # the id is text
+        await put_installed(database, NodeId(worker.node), there("cpu-engine", "1.0"))
     frontend = await driver(database, hub)
     operation = await submit(database, asked(kind=kind))
     await frontend.run()
@@ -175,3 +176,51 @@ async def test_one_place_on_a_node_is_never_taken_twice(frontend: RunningFronten
     await load(node, "m")
     async with frontend.database.transaction() as tx:
         assert [(one.model, one.index) for one in await replica_store.list_replicas(tx)] == [("m", 0)]
+
+
+@pytest.mark.behaviour("OPS-52")
+async def test_an_installation_of_a_named_version_replaces_another_one_that_is_there(
+    database: Database, hub: Hub
+) -> None:
+    """The worker of the ancestor had it already, in whatever version, and everybody was told that it was done."""
+    old, new, none = await workers(database, hub, "old", "new", "none")
+    await put_installed(database, NodeId(old.node), there("cpu-engine", "1.0"))
+    await put_installed(database, NodeId(new.node), there("cpu-engine", "2.0"))
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked(version="2.0"))
+    await frontend.run()
+    said = {worker.node: worker.commands[0][0] for worker in (old, new, none)}
+    assert said == {old.node: "backend.upgrade", new.node: "backend.install", none.node: "backend.install"}
+    assert ((await target(database, operation, old.node)).previous or {})["version"] == "1.0"
+    await actions.pause(database, operation.id, "ann")
+    await frontend.run()
+    await actions.resume(database, ids, operation.id, "ann")
+    await frontend.run()
+    assert old.commands[-1][0] == "backend.upgrade", "also after a pause"
+    await actions.cancel(database, operation.id, "ann")
+    await frontend.run()
+    await submit(database, asked())
+    await frontend.run()
+    assert old.commands[-1][0] == "backend.install", "without a version, having it is enough"
+
+
+@pytest.mark.behaviour("OPS-52")
+@pytest.mark.parametrize(
+    ("uri", "sha256", "command"),
+    [
+        ("https://files.example/mine-1.tar.gz", "", "backend.install"),
+        ("https://files.example/mine-2.tar.gz", "", "backend.upgrade"),
+        ("https://mirror.example/mine-1.tar.gz", "A" * 64, "backend.install"),
+        ("https://files.example/mine-2.tar.gz", "b" * 64, "backend.upgrade"),
+    ],
+)
+async def test_an_installation_from_another_address_replaces_what_is_there(
+    database: Database, hub: Hub, uri: str, sha256: str, command: str
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    has = there("mine", "", gallery="", uri="https://files.example/mine-1.tar.gz", digest="sha256:" + "a" * 64)
+    await put_installed(database, NodeId(worker.node), has)
+    frontend = await driver(database, hub)
+    await submit(database, asked("mine", uri=uri, sha256=sha256))
+    await frontend.run()
+    assert [name for name, _ in worker.commands] == [command]

@@ -203,15 +203,28 @@ def _installation(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node
             version=asked.version,
             ignores_capability=asked.ignores_capability,
         )
+        present = fleet.installed.get(node.id, ())
+        previous = next((_as_previous(item) for item in present if _is_in_the_way(item, asked, build)), None)
         return PlannedTarget(
             node=node,
             backend=build.name,
-            desired=desired_of(asked.kind),
+            desired=desired_of(asked.kind, previous),
             build=build,
-            fetch_bytes=fetch_bytes(build, fleet.installed.get(node.id, ())),
+            previous=previous,
+            fetch_bytes=fetch_bytes(build, present),
         )
 
     return for_node
+
+
+def _is_in_the_way(there: InstalledBackend, asked: Asked, build: Build) -> bool:
+    """Whether something else than was named is there. Without a version or an address, having any of it is enough."""
+    if there.name != build.name or there.is_system:
+        return False
+    if not asked.uri:
+        return bool(asked.version) and there.version != build.version
+    is_promised = bool(asked.sha256) and there.digest.removeprefix("sha256:") == asked.sha256.lower()
+    return there.uri != build.source.uri and not is_promised
 
 
 def _check_entry(asked: Asked, catalog: Builds) -> None:

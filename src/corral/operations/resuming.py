@@ -54,7 +54,7 @@ def _planned(operation: Operation, targets: Sequence[Target], present: Sequence[
                 PlannedTarget(
                     node=nodes[target.node],
                     backend=build.name,
-                    desired=Desired.ROLLED_BACK if target.is_rollback else desired_of(operation.kind),
+                    desired=Desired.ROLLED_BACK if target.is_rollback else desired_of(operation.kind, target.previous),
                     build=build,
                     previous=target.previous,
                     wave=target.wave,

@@ -44,11 +44,11 @@ class Planned:
     skipped: tuple[tuple[Node, str], ...] = ()
 
 
-def desired_of(kind: OperationKind) -> Desired:
-    """What an operation wants of each node."""
+def desired_of(kind: OperationKind, previous: Mapping[str, Any] | None = None) -> Desired:
+    """What an operation wants of each node. `previous`: what an installation has to take the place of."""
     match kind:
         case OperationKind.BACKEND_INSTALL:
-            return Desired.PRESENT
+            return Desired.PRESENT if previous is None else Desired.REPLACED
         case OperationKind.BACKEND_UPGRADE | OperationKind.BACKEND_REINSTALL:
             return Desired.REPLACED
         case OperationKind.BACKEND_ROLLBACK:

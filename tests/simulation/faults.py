@@ -49,6 +49,7 @@ class Troublemaker:
             Kind.WORKER_WITHOUT_ONE: self._worker_without_one,
             Kind.CLOCK_STEP: self._clock_step,
             Kind.WORKER_AMBUSH: self._worker_ambush,
+            Kind.BUS_SHUFFLE: self._bus_shuffle,
         }
 
     async def carry_out(self, faults: Sequence[Fault]) -> None:
@@ -166,6 +167,14 @@ class Troublemaker:
     async def _bus_noise(self, fault: Fault) -> AsyncIterator[None]:
         often = 0.3 * fault.strength
         self._around.network.faults = BusFaults(lose=often, repeat=often, reorder=often, late=often, late_s=10.0)
+        yield
+        self._around.network.faults = BusFaults()
+
+    @asynccontextmanager
+    async def _bus_shuffle(self, fault: Fault) -> AsyncIterator[None]:
+        """Nearly everything arrives, some of it twice, and in no order: most of it soon enough to be answered."""
+        often = 0.2 + 0.2 * fault.strength
+        self._around.network.faults = BusFaults(lose=0.02, repeat=0.2, reorder=1.0, late=often, late_s=4.0, usual_s=0.3)
         yield
         self._around.network.faults = BusFaults()
 

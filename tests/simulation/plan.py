@@ -39,11 +39,12 @@ class Kind(StrEnum):
     WORKER_WITHOUT_ONE = "worker cut off from one frontend"
     CLOCK_STEP = "worker's clock set"
     # Only where workers have jobs.
+    BUS_SHUFFLE = "bus that shuffles"
     WORKER_AMBUSH = "worker killed at a phase of a job"
 
 
 # Those that matter to a cluster without jobs.
-MEMBERSHIP_KINDS = [kind for kind in Kind if kind is not Kind.WORKER_AMBUSH]
+MEMBERSHIP_KINDS = [kind for kind in Kind if kind not in (Kind.WORKER_AMBUSH, Kind.BUS_SHUFFLE)]
 # The longest that each lasts; kinds that are not here take up to a minute.
 LONGEST_S = {
     Kind.STORE_AWAY: 180.0,

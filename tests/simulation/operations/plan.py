@@ -22,6 +22,8 @@ KINDS = (
     Kind.STORE_NOISE,
     Kind.BUS_AWAY,
     Kind.BUS_NOISE,
+    Kind.BUS_SHUFFLE,
+    Kind.BUS_SHUFFLE,
     Kind.HTTP_NOISE,
     Kind.WORKER_AMBUSH,
     Kind.WORKER_AMBUSH,
@@ -33,7 +35,13 @@ KINDS = (
     Kind.CLOCK_STEP,
 )
 # Kinds that are not here take up to half a minute.
-LONGEST_S = {Kind.BUS_AWAY: 60.0, Kind.WORKER_CRASH: 50.0, Kind.WORKER_FREEZE: 50.0, Kind.BUS_NOISE: 70.0}
+LONGEST_S = {
+    Kind.BUS_AWAY: 60.0,
+    Kind.WORKER_CRASH: 50.0,
+    Kind.WORKER_FREEZE: 50.0,
+    Kind.BUS_NOISE: 70.0,
+    Kind.BUS_SHUFFLE: 70.0,
+}
 
 
 def plan_of_operations(seed: int) -> Plan:

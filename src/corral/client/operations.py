@@ -169,15 +169,17 @@ class IntentCalls:
 
 
 def _moved(known: OperationInFull, event: EventOut) -> OperationInFull | None:
-    """The operation with a step of progress taken in. A step that cannot be read is none."""
+    """The operation with a step of progress taken in. A step that cannot be read, or is older, is none."""
     try:
         step = ProgressOut.model_validate(event.data)
     except ValidationError:
         return None
+    if step.rev < known.rev:
+        return None
     moved = {target.node_id: target for target in step.nodes}
     return known.model_copy(
         update={
-            "rev": max(step.rev, known.rev),
+            "rev": step.rev,
             "state": step.state,
             "progress": max(step.progress, known.progress),
             "phase": step.phase,

@@ -73,6 +73,17 @@ async def test_what_is_older_than_what_is_known_is_dropped():
 
 
 @pytest.mark.behaviour("CLI-18")
+async def test_a_node_that_is_done_is_not_shown_at_work_again_by_an_older_step():
+    standin = StandIn()
+    done = a_target(state="success", status="success", percentage=100.0)
+    ended = json_answer(an_operation(state="completed", rev=9, nodes=[done]))
+    standin.on(READ, json_answer(an_operation(rev=5, nodes=[done])), ended)
+    working = {"node_id": done["node_id"], "node_name": done["node_name"], "state": "working", "status": "queued"}
+    standin.streams = [hello() + progress(3, nodes=[working]) + an_event(2, "operation.changed", key=OPERATION)]
+    assert {one.nodes[0].state for one in await _follow(standin)} == {"success"}
+
+
+@pytest.mark.behaviour("CLI-18")
 async def test_a_broken_stream_is_taken_up_again_and_the_operation_is_read_meanwhile():
     standin = StandIn()
     standin.on(

@@ -83,7 +83,7 @@ def operation_in_full(operation: OperationInFull, notes: Sequence[NoteOut], now:
 def _facts(operation: OperationInFull, now: datetime) -> dict[str, str]:
     facts = {
         "Id": operation.id,
-        "What": f"{VERBS.get(operation.kind, operation.kind)} {operation.full_name}",
+        "What": f"{VERBS.get(operation.kind, operation.kind)} {operation.name}{_on(operation)}",
         "State": f"{operation.state}: {operation.message}" if operation.message else operation.state,
         "Done": f"{operation.progress:.0f}%{_bytes(operation.current_bytes, operation.total_bytes)}",
         "Asked for": f"{render.age(operation.created_at, now)} ago by {operation.created_by}",
@@ -100,11 +100,15 @@ def _facts(operation: OperationInFull, now: datetime) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value or name in always}
 
 
+def _on(operation: OperationInFull) -> str:
+    return f" on {operation.node_name}" if operation.node_name else ""
+
+
 def _target(target: TargetInFull) -> list[str]:
     return [
         target.node_name,
         target.state,
-        target.phase or render.NONE,
+        (target.phase if target.state == "working" else None) or render.NONE,
         f"{target.percentage:.0f}%",
         _bytes(target.current, target.total).strip(" ()") or render.NONE,
         target.build.name if target.build else render.NONE,

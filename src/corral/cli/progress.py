@@ -148,7 +148,8 @@ def end_sentence(operation: OperationInFull) -> str:
         case "completed_with_pending":
             owed = [target.node_name for target in operation.nodes if target.state not in _FINAL]
             names = ", ".join(owed[:5]) + (", …" if len(owed) > 5 else "")
-            text = f"{what}: done where it could be; owed to {names}, which get it when they are back."
+            later = "which gets it when it is back" if len(owed) == 1 else "which get it when they are back"
+            text = f"{what}: done where it could be; owed to {names}, {later}."
         case "failed":
             text = f"{what}: failed: {operation.error or operation.message}"
         case "paused":

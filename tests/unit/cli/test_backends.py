@@ -255,7 +255,7 @@ def test_with_json_each_step_is_a_line_with_the_nodes_that_moved(corral, fronten
 @pytest.mark.parametrize(
     ("end", "code", "words"),
     [
-        ({"state": "completed_with_pending", "rev": 9}, 0, "owed to gpu-a, which get it when they are back"),
+        ({"state": "completed_with_pending", "rev": 9}, 0, "owed to gpu-a, which gets it when it is back"),
         ({"state": "failed", "rev": 9, "error": "gpu-a: disk full"}, 1, "corral operations retry 6c48d021"),
         ({"state": "cancelled", "rev": 9, "message": "Cancelled by admin."}, 1, "cancelled. Cancelled by admin."),
         ({"state": "paused", "rev": 9}, 1, "corral operations resume 6c48d021"),

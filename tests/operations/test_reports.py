@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from corral.domain.backend import Assignment, Desired, InstalledBackend
-from corral.domain.errors import BootSuperseded
+from corral.domain.errors import BootSuperseded, InvalidRequest, NotFound
 from corral.domain.node import NodeId
 from corral.operations import reports
-from corral.operations.reports import Taken
+from corral.operations.reports import Report, Taken
 from corral.policy.assignments import is_satisfied
 from corral.store import installed as installed_store
 from corral.store import nodes as node_store
 from corral.store.database import Database, count_statements
-from tests.nodes.registry import events
+from tests.nodes.registry import events, somebody_waits_for_a_lock
 from tests.operations.scene import (
     BOOT,
     asked,
@@ -37,6 +38,10 @@ async def take(
     database: Database, node: NodeId, *items: InstalledBackend, removed: dict[str, int] | None = None
 ) -> Taken:
     return await reports.take(database, node, BOOT, items, removed or {})
+
+
+def report(node: NodeId, *items: InstalledBackend, boot_id: str = BOOT) -> Report:
+    return reports.report_of(node, boot_id, items, {})
 
 
 async def has(database: Database, node: NodeId) -> tuple[InstalledBackend, ...]:
@@ -194,3 +199,52 @@ def test_what_satisfies_what(
     )
     reported = {installed.name: installed} if installed else {}
     assert is_satisfied(assignment, reported, removed) is is_done
+
+
+async def test_reports_that_come_at_once_are_written_together(database: Database) -> None:
+    nodes = await put_nodes(database, *(f"n{number}" for number in range(40)))
+    operation = await begun(database, asked())
+    gate = reports.Reports(database)
+    sent: list[str] = []
+    count_statements(database, sent.append)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(gate.take(report(node, there("cpu-engine", "2.0")))) for node in nodes]
+    assert all(task.result() == Taken(changed=("cpu-engine",), settled=(operation.id,)) for task in tasks)
+    assert set(states(await read(database, operation)).values()) == {"success"}
+    assert len(sent) < len(nodes)
+    assert len(await events(database, "node.backends_changed")) == len(nodes)
+
+
+async def test_a_report_that_is_refused_keeps_no_other_out(database: Database) -> None:
+    a, b, c = await put_nodes(database, "a", "b", "c")
+    gate = reports.Reports(database)
+    odd = there("cpu-engine", "1.0", alias="no room for this \x00")
+    wishes = [
+        gate.take(report(a, there())),
+        gate.take(report(b, odd)),
+        gate.take(report(c, there(), boot_id="boot-zero")),
+        gate.take(report(NodeId("00000000-0000-4000-8000-000000000000"), there())),
+        gate.take(report(a, there(version="2.0"))),
+    ]
+    first, bad, old, missing, second = await asyncio.gather(*wishes, return_exceptions=True)
+    assert (first, second) == (Taken(changed=("cpu-engine",)), Taken(changed=("cpu-engine",)))
+    assert isinstance(bad, InvalidRequest)
+    assert isinstance(old, BootSuperseded)
+    assert isinstance(missing, NotFound)
+    assert [item.version for item in await has(database, a)] == ["2.0"]
+    assert await has(database, b) == await has(database, c) == ()
+
+
+async def test_whoever_writes_for_others_and_is_cut_off_leaves_it_to_them(database: Database) -> None:
+    a, b = await put_nodes(database, "a", "b")
+    gate = reports.Reports(database)
+    async with asyncio.TaskGroup() as group, database.transaction() as tx:
+        await node_store.lock_node(tx, a)
+        writer = group.create_task(gate.take(report(a, there())))
+        await somebody_waits_for_a_lock(database)
+        waits = group.create_task(gate.take(report(b, there())))
+        writer.cancel()
+        await asyncio.wait([writer])
+        assert (await waits).changed == ("cpu-engine",)
+    assert await has(database, a) == ()
+    assert writer.cancelled()

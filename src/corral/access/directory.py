@@ -24,6 +24,8 @@ from corral.store.database import Database
 
 REFUSALS_MAX = 10_000
 REFUSAL_LIFE_S = 2.0
+# Events of nodes about what no entry holds; a thousand of them come at once when an operation ends.
+_ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Directory:
 
     async def follow(self, events: Sequence[Event]) -> None:
         """Events name what changed; its content is read from the registry, once however many there are."""
-        changed = {event.key for event in events if event.kind.startswith("node.")}
+        changed = {event.key for event in events if event.kind.startswith("node.") and event.kind not in _ELSEWHERE}
         if changed:
             await self._reload_nodes(changed)
         # With a node that was removed went its key, if it was an agent's.

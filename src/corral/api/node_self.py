@@ -18,7 +18,7 @@ from corral.domain.errors import Conflict
 from corral.domain.node import Hardware
 from corral.nodes import lifecycle
 from corral.nodes.registration import Registration, register
-from corral.operations import reports
+from corral.operations.reports import report_of
 from corral.policy.status import status_of
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
@@ -157,7 +157,7 @@ async def report_backends(request: Request, parts: PartsIn, node_id: str, body: 
     settled by it."""
     node = await _caller(request, parts, node_id)
     installed = [InstalledBackend(**item.model_dump()) for item in body.backends]
-    taken = await reports.take(parts.database, node.id, body.boot_id, installed, body.removed)
+    taken = await parts.reports.take(report_of(node.id, body.boot_id, installed, body.removed))
     return MessageOut(message=f"{len(taken.changed)} changed")
 
 

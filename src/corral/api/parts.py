@@ -18,6 +18,7 @@ from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
 from corral.operations.admission import Admission
 from corral.operations.deltas import Deltas
+from corral.operations.reports import Reports
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
 from corral.ports.fetch import Fetcher
@@ -54,6 +55,7 @@ class Parts:
     upgrades: UpgradeCheck
     admission: Admission
     deltas: Deltas
+    reports: Reports
     fetcher: Fetcher
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool

@@ -41,6 +41,7 @@ from corral.nodes.registration import JoinPolicy
 from corral.operations.admission import Admission, Admitted
 from corral.operations.deltas import Deltas
 from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
+from corral.operations.reports import Reports
 from corral.operations.request import Asked
 from corral.ports.bus import Bus, Delivery
 from corral.ports.credentials import BusCredentials
@@ -260,6 +261,7 @@ class Core:
             upgrades=self.upgrades,
             admission=self.admission,
             deltas=self.deltas,
+            reports=Reports(world.database),
             fetcher=world.fetcher,
             allows_private_sources=options.allows_private_sources,
             not_ready=lambda: self._not_ready,

@@ -183,6 +183,12 @@ async def get_assignment(tx: Transaction, node_id: NodeId, backend: str) -> Assi
     return to_assignment(row)
 
 
+async def list_of_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> list[Assignment]:
+    """Open and dead ones of these nodes."""
+    statement = select(assignments).where(assignments.c.node_id.in_(list(node_ids)))
+    return [to_assignment(row) for row in await tx.execute(statement)]
+
+
 async def list_owed(tx: Transaction) -> dict[NodeId, tuple[Assignment, ...]]:
     """By node; what is dead is not coming any more."""
     found: dict[NodeId, list[Assignment]] = {}
@@ -348,7 +354,7 @@ async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_r
 _SETTLE = text(f"""
     WITH done AS (
         DELETE FROM assignments
-         WHERE node_id = CAST(:node AS uuid) AND generation = ANY(CAST(:generations AS bigint[]))
+         WHERE node_id = ANY(CAST(:nodes AS uuid[])) AND generation = ANY(CAST(:generations AS bigint[]))
         RETURNING node_id, backend, operation_id
     ), closed AS (
         UPDATE operation_targets t
@@ -356,22 +362,26 @@ _SETTLE = text(f"""
           FROM done
          WHERE t.operation_id = done.operation_id AND t.node = done.node_id AND t.state IN {OPEN_STATES}
     )
-    SELECT backend, operation_id::text AS operation_id FROM done
+    SELECT node_id::text AS node_id, backend, operation_id::text AS operation_id FROM done
 """)  # noqa: S608 - no value in it
 
 
-async def settle(tx: Transaction, node_id: NodeId, satisfied: Collection[Assignment]) -> list[OperationId]:
-    """These are satisfied: their assignments go, their targets have succeeded. The operations that are concerned."""
+async def settle(tx: Transaction, satisfied: Collection[Assignment]) -> list[tuple[NodeId, OperationId]]:
+    """These are satisfied: their assignments go, their targets have succeeded. The nodes and operations concerned."""
     if not satisfied:
         return []
     await lock_operations(tx, {assignment.operation_id for assignment in satisfied})
     # By generation: one that was replaced in the meantime is not the one that was looked at.
-    generations = [assignment.generation for assignment in satisfied]
-    rows = (await tx.execute(_SETTLE, {"node": node_id, "generations": generations})).all()
-    await _tell_ended(tx, node_id, {row.backend: row.operation_id for row in rows}, "satisfied")
-    concerned = sorted({OperationId(row.operation_id) for row in rows})
-    await wake_operations(tx, concerned)
-    return concerned
+    parameters = {
+        "nodes": sorted({assignment.node_id for assignment in satisfied}),
+        "generations": [assignment.generation for assignment in satisfied],
+    }
+    rows = sorted((row.node_id, row.backend, row.operation_id) for row in await tx.execute(_SETTLE, parameters))
+    await outbox.append_many(
+        tx, "assignment.ended", [_ended(node, backend, key, "satisfied") for node, backend, key in rows]
+    )
+    await wake_operations(tx, sorted({OperationId(key) for _, _, key in rows}))
+    return [(NodeId(node), OperationId(key)) for node, _, key in rows]
 
 
 _DROP = text(f"""
@@ -394,11 +404,9 @@ async def drop(tx: Transaction, assignment: Assignment) -> None:
 
 
 async def _tell_ended(tx: Transaction, node_id: NodeId, gone: Mapping[str, str], reason: str) -> None:
-    await outbox.append_many(
-        tx,
-        "assignment.ended",
-        [
-            (node_id, {"node_id": node_id, "backend": backend, "id": operation_id, "reason": reason})
-            for backend, operation_id in sorted(gone.items())
-        ],
-    )
+    ended = [_ended(node_id, backend, operation_id, reason) for backend, operation_id in sorted(gone.items())]
+    await outbox.append_many(tx, "assignment.ended", ended)
+
+
+def _ended(node_id: str, backend: str, operation_id: str, reason: str) -> tuple[str, dict[str, Any]]:
+    return node_id, {"node_id": node_id, "backend": backend, "id": operation_id, "reason": reason}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.backend import InstalledBackend
@@ -33,25 +33,38 @@ async def list_installed(
 
 async def replace(tx: Transaction, node_id: NodeId, reported: Iterable[InstalledBackend]) -> list[str]:
     """Make the rows of a node what it reports; the names that came, went or changed."""
-    before = {item.name: item for item in (await list_installed(tx, only=[node_id])).get(node_id, ())}
-    now = {item.name: item for item in reported}
-    gone = sorted(before.keys() - now.keys())
-    changed = [item for name, item in sorted(now.items()) if before.get(name) != item]
+    return (await replace_many(tx, {node_id: reported}))[node_id]
+
+
+async def replace_many(
+    tx: Transaction, reported: Mapping[NodeId, Iterable[InstalledBackend]]
+) -> dict[NodeId, list[str]]:
+    """The same for many nodes, in as many statements as for one. The caller keeps others from doing it meanwhile."""
+    before = await list_installed(tx, only=reported.keys())
+    gone: list[tuple[NodeId, str]] = []
+    newer: list[dict[str, Any]] = []
+    names: dict[NodeId, list[str]] = {}
+    for node_id, items in sorted(reported.items()):
+        was = {item.name: item for item in before.get(node_id, ())}
+        now = {item.name: item for item in items}
+        lost = sorted(was.keys() - now.keys())
+        changed = [item for name, item in sorted(now.items()) if was.get(name) != item]
+        gone += [(node_id, name) for name in lost]
+        newer += [asdict(item) | {"node_id": node_id} for item in changed]
+        names[node_id] = sorted({*lost, *(item.name for item in changed)})
     if gone:
+        place = tuple_(installed_backends.c.node_id, installed_backends.c.name)
+        await tx.execute(delete(installed_backends).where(place.in_(gone)))
+    if newer:
+        statement = insert(installed_backends)
+        values: dict[str, Any] = {name: statement.excluded[name] for name in _COLUMNS}
         await tx.execute(
-            delete(installed_backends).where(
-                installed_backends.c.node_id == node_id, installed_backends.c.name.in_(gone)
-            )
+            statement.on_conflict_do_update(index_elements=["node_id", "name"], set_=values | {"reported_at": NOW}),
+            newer,
         )
-    if changed:
-        statement = insert(installed_backends).values([asdict(item) | {"node_id": node_id} for item in changed])
-        newer: dict[str, Any] = {name: statement.excluded[name] for name in _COLUMNS}
-        await tx.execute(
-            statement.on_conflict_do_update(index_elements=["node_id", "name"], set_=newer | {"reported_at": NOW})
-        )
-    return sorted({*gone, *(item.name for item in changed)})
+    return names
 
 
-async def note_report(tx: Transaction, node_id: NodeId) -> None:
-    """The node has told what it has: from now on its list is known, also when it is empty."""
-    await tx.execute(update(nodes).where(nodes.c.id == node_id).values(backends_at=NOW))
+async def note_reports(tx: Transaction, node_ids: Collection[NodeId]) -> None:
+    """These nodes have told what they have: from now on their lists are known, also those that are empty."""
+    await tx.execute(update(nodes).where(nodes.c.id.in_(list(node_ids))).values(backends_at=NOW))

@@ -145,6 +145,13 @@ async def lock_node(tx: Transaction, reference: str) -> Node:
     return await get_node(tx, node.id)
 
 
+async def lock_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> dict[NodeId, Node]:
+    """Those that are there, kept from changing until the transaction ends; work can be assigned to them meanwhile."""
+    wanted = select(nodes.c.id).where(nodes.c.id.in_(list(node_ids))).order_by(nodes.c.id)
+    await tx.execute(wanted.with_for_update(key_share=True))
+    return {node.id: node for node in await list_nodes(tx, only=node_ids)}
+
+
 async def insert_node(tx: Transaction, values: Mapping[str, Any], lease_s: float) -> bool:
     """False if the name is taken."""
     statement = insert(nodes).values(

@@ -78,7 +78,6 @@ def _no_fence(patch: Patch) -> None:
     for name in ("_VERDICT", "_LET_GO"):
         statement = str(getattr(dispatch_store, name)).replace(" AND owner = :owner AND fence = :fence", "")
         patch.setattr(dispatch_store, name, text(statement))
-    patch.setattr(dispatch_store, "_held", lambda holds: "[]")
 
 
 def _no_new_fence(patch: Patch) -> None:
@@ -116,13 +115,13 @@ def _cancel_keeps_assignments(patch: Patch) -> None:
 
 
 def _new_job_for_a_resend(patch: Patch) -> None:
-    unknown = progress._unknown
+    """Who does not answer is told again at once, as if it had not been told."""
 
     def another(standing: Standing) -> Change:
-        change = unknown(standing)
-        return replace(change, target=replace(change.target, job_id=standing.next_job))
+        again = replace(standing.target, state=TargetState.QUEUED, job_id=standing.next_job, seq=0)
+        return progress._change(standing, again)
 
-    patch.setattr(progress, "_unknown", another)
+    patch.setattr(progress, "_no_answer", another)
 
 
 def _no_supersede(patch: Patch) -> None:
@@ -180,7 +179,12 @@ def _late_commands_are_obeyed(patch: Patch) -> None:
 
 
 BREAKS = (
-    Break(name="writes without a fence", apply=_no_fence, sentences=("held it with the fence",), faults=STALLS),
+    Break(
+        name="writes without a fence",
+        apply=_no_fence,
+        sentences=("held it with the fence",),
+        faults=(*STALLS, *SHUFFLE),
+    ),
     Break(name="a takeover without a new fence", apply=_no_new_fence, sentences=("without a new fence",)),
     Break(name="a claim that ignores leases", apply=_no_lease, sentences=("whose lease had not run out",)),
     Break(name="older events are taken in", apply=_no_seq_guard, sentences=("was taken in after",), faults=SHUFFLE),

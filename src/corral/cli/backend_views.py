@@ -35,7 +35,7 @@ def installed_list(
             place.node_status,
             place.version or "unknown",
             _state(backend, place),
-            backend.available_version if backend.has_upgrade and not backend.is_system else render.NONE,
+            _upgrade(backend, place),
             render.size(place.size_bytes),
             f"{render.age(place.installed_at, now)} ago" if place.installed_at else render.NONE,
         ]
@@ -53,6 +53,12 @@ def _name(backend: InstalledBackendOut) -> str:
     return f"{backend.meta} ({backend.name})" if backend.meta and backend.meta != backend.name else backend.name
 
 
+def _upgrade(backend: InstalledBackendOut, place: InstalledOn) -> str:
+    """What this node would get. One that is ahead of the others has it already."""
+    has_it = not backend.has_upgrade or backend.is_system or place.version == backend.available_version
+    return render.NONE if has_it else backend.available_version
+
+
 def _state(backend: InstalledBackendOut, place: InstalledOn) -> str:
     if backend.is_system:
         return "of the system"
@@ -62,7 +68,7 @@ def _state(backend: InstalledBackendOut, place: InstalledOn) -> str:
 def _debt(one: IntentOut) -> str:
     word = _OWED.get(one.desired, one.desired)
     if one.state == "dead":
-        return f"given up: {word} ({one.error})" if one.error else f"given up: {word}"
+        return f"given up: {word} ({_shortened(one.error)})" if one.error else f"given up: {word}"
     return f"owed: {word}" + (f", {one.attempts} failures" if one.attempts else "")
 
 

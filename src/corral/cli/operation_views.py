@@ -107,7 +107,7 @@ def _on(operation: OperationInFull) -> str:
 def _target(target: TargetInFull) -> list[str]:
     return [
         target.node_name,
-        target.state,
+        "rolled back" if target.is_rollback and target.state == "success" else target.state,
         (target.phase if target.state == "working" else None) or render.NONE,
         f"{target.percentage:.0f}%",
         _bytes(target.current, target.total).strip(" ()") or render.NONE,

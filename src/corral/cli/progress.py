@@ -131,13 +131,12 @@ def end_line(target: TargetInFull, *, is_deletion: bool = False) -> str:
     had = target.previous_version
     if target.state == "success" and is_deletion:
         return render.clean(f"{target.node_name}: removed" + (f" (had {had})" if had else ""))
+    if target.state == "success" and target.is_rollback:
+        return render.clean(f"{target.node_name}: rolled back" + (f" to {had}" if had else ""))
     what = " ".join(filter(None, (target.build.name if target.build else "", target.version)))
     before = f" (was {had})" if had and target.state == "success" else ""
-    back = " (rolled back)" if target.is_rollback else ""
     why = f": {target.error}" if target.error else ""
-    return render.clean(
-        " ".join(filter(None, (f"{target.node_name}: {_MARKS[target.state]}", what))) + before + back + why
-    )
+    return render.clean(" ".join(filter(None, (f"{target.node_name}: {_MARKS[target.state]}", what))) + before + why)
 
 
 def end_sentence(operation: OperationInFull) -> str:

@@ -64,10 +64,17 @@ def has_colour(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+# What an engine has said comes in lines.
+_REPLACED = {"\n": " ", "\t": " "}
+
+
 def clean(text: str, *, keep: str = "") -> str:
-    """The text with everything replaced that a terminal would act upon."""
+    """The text on one line, with everything replaced that a terminal would act upon."""
     return "".join(
-        character if character.isprintable() or character in keep else "\N{REPLACEMENT CHARACTER}" for character in text
+        character
+        if character.isprintable() or character in keep
+        else _REPLACED.get(character, "\N{REPLACEMENT CHARACTER}")
+        for character in text
     )
 
 

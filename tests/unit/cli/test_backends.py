@@ -80,6 +80,22 @@ def test_the_list_shows_versions_drift_upgrades_and_what_is_owed(corral, fronten
     assert len(data["owed"]) == 2
 
 
+def test_a_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, frontend):
+    ahead = installed()
+    ahead["Nodes"][1]["version"] = "2.0"
+    frontend.on("GET /backends", json_answer([ahead]))
+    dead = {
+        "node_id": "3", "node_name": "gpu-c", "backend": "cuda-engine", "desired": "present", "version": "2.0",
+        "state": "dead", "generation": 4, "operation_id": OPERATION, "attempts": 10, "created_at": NOON.isoformat(),
+        "error": "It did not answer. " * 30,
+    }  # fmt: skip
+    frontend.on("GET /api/backend-intents", json_answer([dead]))
+    lines = corral("backends", "list").out.splitlines()
+    columns = [line.split() for line in lines[1:3]]
+    assert [(row[3], row[5]) for row in columns] == [("1.0", "2.0"), ("2.0", "-")]
+    assert len(lines[3]) < 200
+
+
 def test_an_empty_list_says_what_to_do(corral, frontend):
     frontend.on("GET /backends", json_answer([]))
     frontend.on("GET /api/backend-intents", json_answer([]))

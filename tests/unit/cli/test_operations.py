@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.cli.operation_views import pick, short
-from corral.cli.progress import LINE_EVERY_S, Speed, Story
+from corral.cli.progress import LINE_EVERY_S, Speed, Story, end_line
 from corral.domain.errors import InvalidRequest
 from corral.wire.operations import OperationInFull
 from tests.unit.cli.conftest import bodies
@@ -158,6 +158,16 @@ def test_a_node_that_has_not_moved_is_not_told_again():
     story = Story(_operation())
     assert story.news(0.0) == ["gpu-a: waits"]
     assert story.news(5.0) == []
+
+
+def test_an_end_says_what_the_node_has_now_in_one_line():
+    back = _operation(state="success", previous_version="1.0", is_rollback=True).nodes[0]
+    assert end_line(back) == "gpu-a: rolled back to 1.0"
+    failed = _operation(state="error", error="The check ended with 1.\n\tNo library.\x1b[2J").nodes[0]
+    assert (
+        end_line(failed)
+        == "gpu-a: failed cuda-engine 2.0.0: The check ended with 1.  No library.\N{REPLACEMENT CHARACTER}[2J"
+    )
 
 
 def test_a_speed_is_that_of_the_last_seconds_and_unknown_when_nobody_can_say():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from corral.bus import subjects
 from corral.bus.messages import BackendCommand
+from corral.domain.backend import Build, InstalledBackend
 from corral.domain.operation import Phase
 from corral.worker.jobs.journal import JournalNotWritten
 from tests.worker.job_scene import CPU, JobScene, play
@@ -48,5 +52,25 @@ def test_an_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_noth
         end = await scene.end_of("j2")
         assert (end.state, end.result["version"], end.stopped) == ("done", "2", ())
         assert str(Phase.DOWNLOADING) not in [event.phase for event in scene.heard("j2") if event.seq > last]
+
+    play(story)
+
+
+@pytest.mark.behaviour("FLT-21")
+def test_a_cancellation_that_comes_after_the_swap_does_not_deny_what_is_installed():
+    async def story(scene: JobScene) -> None:
+        install = scene.installer.install
+
+        async def tidies_for_long(build: Build, **more: Any) -> InstalledBackend:
+            await install(build, **more)
+            await asyncio.Event().wait()
+            raise AssertionError("it was cancelled before")
+
+        scene.installer.install = tidies_for_long  # type: ignore[method-assign]
+        await scene.install("j1", 1)
+        await scene.until(lambda: CPU in scene.disk.installed)
+        await scene.cancel("j1")
+        end = await scene.end_of("j1")
+        assert (end.state, end.result["version"]) == ("done", "1")
 
     play(story)

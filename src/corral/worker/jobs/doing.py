@@ -67,14 +67,23 @@ class Doing:
         if isinstance(outcome, Failed):
             log.warning("what a job had fetched stays for now", job=job.id, problem=outcome.sentence)
 
+    def done(self, job: Job) -> dict[str, str] | None:
+        """What came of a change that is in place already: told by nobody yet, because of a kill or a stop that came
+        after the swap. Done twice, a rollback would be undone."""
+        if job.kind in (JobKind.START, JobKind.DELETE) or not job.generation:
+            return None
+        there = (each for each in self.installer.installed() if each.name == job.backend)
+        found = next((each for each in there if each.generation == job.generation), None)
+        return None if found is None else _result(found)
+
     async def _change(self, job: Job, command: BackendCommand, at_the_end: ExitStack) -> dict[str, str]:
         async def before_swap() -> None:
             await self._stop_processes(job, at_the_end)
 
         generation = command.generation
-        done = self._done_before(job, generation)
+        done = self.done(job) if job.lives > 1 else None
         if done is not None:
-            return _result(done)
+            return done
         match job.kind:
             case JobKind.INSTALL | JobKind.UPGRADE:
                 assert job.build is not None, "such a command is not accepted without a build"
@@ -96,13 +105,6 @@ class Doing:
                 job.phase(Phase.REMOVING)
                 await self.installer.remove(job.backend, generation=generation, report=job)
                 return {}
-
-    def _done_before(self, job: Job, generation: int) -> InstalledBackend | None:
-        """What a kill after the swap has kept from being told: done twice, a rollback would be undone."""
-        if job.lives < 2 or job.kind is JobKind.DELETE:
-            return None
-        there = (each for each in self.installer.installed() if each.name == job.backend)
-        return next((each for each in there if each.generation == generation > 0), None)
 
     async def _start(self, job: Job, wish: StartBackend) -> dict[str, str]:
         if self.installer.resolve(job.backend) is None:

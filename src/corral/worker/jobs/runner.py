@@ -252,6 +252,8 @@ class JobRunner:
                 log.warning("job failed", job=job.id, problem=outcome.sentence, exc_info=None if known else error)
             case _:
                 self._end_stopped(job)
+                if not job.keeps_partial:
+                    self._discard_later(job)
         await self._ended(job)
 
     async def _outcome(self, job: Job) -> Outcome:
@@ -272,13 +274,15 @@ class JobRunner:
         return outcome
 
     def _end_stopped(self, job: Job) -> None:
-        if job.stop is Stop.REPLACE:
+        done = self._doing.done(job)
+        if done is not None:
+            # The stop came after the swap: whatever anybody wanted, this is what there is.
+            job.end(JobState.DONE, result=done)
+        elif job.stop is Stop.REPLACE:
             fault = Fault(code="replaced", text="A newer command for this backend took its place.")
             job.end(JobState.CANCELLED, fault=fault)
         else:
             job.end(JobState.PAUSED if job.stop is Stop.PAUSE else JobState.CANCELLED)
-        if not job.keeps_partial:
-            self._discard_later(job)
 
     async def _ended(self, job: Job) -> None:
         await self._checkpoint(job)

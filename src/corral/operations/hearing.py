@@ -85,13 +85,27 @@ def _bytes(number: int | None) -> int | None:
     return number if number is not None and 0 <= number <= BIGINT_MAX else None
 
 
-async def take_in(tx: Transaction, said: Collection[Said], ids: Ids, *, as_of: datetime | None = None) -> list[Change]:
-    """Write down what the news changes. `as_of`: they are answers, to questions that were decided on at that time."""
+async def take_in(
+    tx: Transaction,
+    said: Collection[Said],
+    ids: Ids,
+    *,
+    as_of: datetime | None = None,
+    ended: Iterable[tuple[NodeId, Iterable[str]]] = (),
+) -> list[Change]:
+    """Write down what the news changes. `as_of`: they are answers, to questions that were decided on at that time.
+    `ended`: further processes that are known to be gone."""
+    gone = list(ended)
     jobs = await store.lock_jobs(tx, sorted({item.job_id for item in said}))
     changes: list[Change] = []
+    too_late: dict[JobId, int] = {}
     for item in said:
         job = jobs.get(item.job_id)
-        if job is None or job.target.node != item.node or not _is_open(job):
+        if job is None or job.target.node != item.node:
+            continue
+        if not _is_open(job):
+            if isinstance(item.news, Heard) and item.news.state is JobState.DONE:
+                too_late[item.job_id] = item.news.seq
             continue
         standing = Standing(
             target=job.target,
@@ -103,9 +117,13 @@ async def take_in(tx: Transaction, said: Collection[Said], ids: Ids, *, as_of: d
         change = take(standing, item.news)
         if change is not None:
             changes.append(change)
-            await remove_stopped(tx, item.node, item.stopped)
+            gone.append((item.node, item.stopped))
     await store.write_changes(tx, changes, is_contacted=as_of is not None)
     await note(tx, changes)
+    told = await store.mark_too_late(tx, too_late)
+    text = "had finished before it could be stopped; what it has is in the list of installed backends"
+    await operation_store.add_notes(tx, [(key, "warning", name, text) for key, name in told])
+    await _remove_stopped(tx, gone)
     return changes
 
 
@@ -125,12 +143,16 @@ async def note(tx: Transaction, changes: Iterable[Change]) -> None:
     )
 
 
-async def remove_stopped(tx: Transaction, node: NodeId, keys: Iterable[str]) -> None:
-    """Drop the rows of processes that are gone; a key is `model#index`, and the model's name may have a `#` too."""
-    for key in keys:
-        model, hash_sign, index = key.rpartition("#")
-        if hash_sign and model and index.isascii() and index.isdecimal() and len(index) < 10:
-            await replica_store.remove_replicas(tx, node, "a job has ended its process", model=model, index=int(index))
+async def _remove_stopped(tx: Transaction, gone: Iterable[tuple[NodeId, Iterable[str]]]) -> None:
+    """Drop the rows of processes that are gone; a key is `model#index`, and the model's name may have a `#` too. Last,
+    and all at once: whoever holds a replica waits for nothing that comes before."""
+    ended = []
+    for node, keys in gone:
+        for key in keys:
+            model, hash_sign, index = key.rpartition("#")
+            if hash_sign and model and index.isascii() and index.isdecimal() and len(index) < 10:
+                ended.append((node, model, int(index)))
+    await replica_store.remove_ended(tx, ended, "a job has ended its process")
 
 
 def delta_of(operation: Operation, moved: Collection[NodeId], *, origin: str) -> OperationDelta:

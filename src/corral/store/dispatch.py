@@ -352,6 +352,23 @@ def _owed_event(row: Any, **more: str) -> tuple[str, dict[str, Any]]:
     return node_id, {"node_id": node_id, "backend": row.backend, "id": str(row.operation_id)} | more
 
 
+_TOO_LATE = text("""
+    UPDATE operation_targets t SET seq = c.seq
+      FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS c(job_id uuid, seq bigint)
+     WHERE t.job_id = c.job_id AND t.state = 'cancelled' AND t.seq < c.seq
+    RETURNING t.operation_id, t.node_name
+""")
+
+
+async def mark_too_late(tx: Transaction, done: Mapping[JobId, int]) -> list[tuple[OperationId, str]]:
+    """Jobs that were done although they had been taken back, with the number of their last event; each is told once."""
+    if not done:
+        return []
+    batch = json.dumps([{"job_id": job_id, "seq": seq} for job_id, seq in sorted(done.items())])
+    rows = await tx.execute(_TOO_LATE, {"batch": batch})
+    return [(OperationId(str(row.operation_id)), row.node_name) for row in rows]
+
+
 _STOPPED = text("""
     UPDATE operation_targets SET stop_wanted = false, contacted_at = corral_now()
      WHERE stop_wanted AND job_id = ANY(CAST(:jobs AS uuid[]))

@@ -67,6 +67,10 @@ test: check ## all checks and all tests (what CI runs)
 sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500
 	@$(BIN)/python -m pytest tests/simulation -n auto --seeds=$(or $(SEEDS),200)
 
+.PHONY: chaos
+chaos: $(VENV)/.dev ## every fault with real processes, also the outages that take minutes
+	@$(BIN)/python -m pytest tests/e2e/faults -o "python_files=test_*.py chaos.py" -n auto --maxprocesses 2 --dist worksteal
+
 .PHONY: bench
 bench: $(VENV)/.dev ## the benchmarks; their table is in docs/benchmarks.md
 	@$(BIN)/python -m bench $(BENCH)

@@ -32,8 +32,8 @@ async def test_postgresql_is_killed_in_the_middle_of_an_installation_and_nothing
         await scene.cluster.postgres.kill()
         scene.let.set()
         # Its last word goes out while nobody can write it down.
-        await eventually(lambda: _has_ended(scene))
-        await eventually(lambda: _nobody_knows(scene, key))
+        await eventually(lambda: _has_ended(scene), within_s=60)
+        await eventually(lambda: _nobody_knows(scene, key), within_s=60)
         await scene.cluster.postgres.start()
         done = await scene.becomes(key, "completed")
         (was,), (now,) = before["nodes"], done["nodes"]

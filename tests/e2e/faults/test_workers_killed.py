@@ -81,7 +81,7 @@ async def _is_upgraded(scene: Scene, key: str) -> None:
         found = (await scene.installed("worker-1"))["fake"]
         return bool((found["version"], found["previous_version"]) == ("2.0.0", "1.0.0"))
 
-    await eventually(look)
+    await eventually(look, within_s=60)
     assert await scene.cluster.frontends[0].get("/api/nodes/worker-1/processes") == []
     assert scene.accepted("worker-1") == 3
 

@@ -6,6 +6,8 @@ none of its calls touches `approved_at` or `drained_at`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from corral.domain.errors import BootSuperseded, InvalidRequest
 from corral.domain.node import Liveness, Node, NodeId
 from corral.store import access as access_store
@@ -15,6 +17,9 @@ from corral.store import outbox
 from corral.store import replicas as replica_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
+
+# How often locks are taken anew while new work for the node keeps coming; after that PostgreSQL may have to arbitrate.
+TRIES = 5
 
 
 async def approve(database: Database, reference: str, actor: str) -> Node:
@@ -36,15 +41,30 @@ async def drain(database: Database, reference: str, actor: str) -> Node:
 
     What operations wanted of it and it has not begun ends; what its worker is at is finished.
     """
-    async with database.transaction() as tx:
-        node = await node_store.lock_node(tx, reference)
+
+    async def work(tx: Transaction, node: Node) -> Node:
         if node.drained_at is None:
             await node_store.update_node(tx, node.id, {"drained_at": NOW, "drained_by": actor})
-            await replica_store.remove_replicas(tx, node.id, "the node was drained")
             await assignment_store.end_for_node(tx, node.id, node.name, is_removed=False)
+            await replica_store.remove_replicas(tx, node.id, "the node was drained")
             await access_store.record(tx, actor, "node.drain", node.id, node.name)
             await outbox.append(tx, "node.drained", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
+
+    return await _take_out(database, reference, work)
+
+
+async def _take_out(database: Database, reference: str, work: Callable[[Transaction, Node], Awaitable[Node]]) -> Node:
+    """With everything locked that a node's going touches: operations before the node, as everybody does it who holds
+    both. Work that was assigned between the two is seen, and the locks are taken anew."""
+    for tries_left in reversed(range(TRIES)):
+        async with database.transaction() as tx:
+            found = await node_store.get_node(tx, reference)
+            locked = await assignment_store.lock_of_node(tx, found.id)
+            node = await node_store.lock_node(tx, found.id)
+            if not tries_left or locked >= await assignment_store.operations_of_node(tx, node.id):
+                return await work(tx, node)
+    raise AssertionError("the last try returns or raises")
 
 
 async def resume(database: Database, reference: str, actor: str) -> Node:
@@ -61,14 +81,16 @@ async def resume(database: Database, reference: str, actor: str) -> Node:
 
 async def remove(database: Database, reference: str, actor: str) -> Node:
     """Forget the node and everything that hangs on it; returns what it was."""
-    async with database.transaction() as tx:
-        node = await node_store.lock_node(tx, reference)
-        await replica_store.remove_replicas(tx, node.id, "the node was removed")
+
+    async def work(tx: Transaction, node: Node) -> Node:
         await assignment_store.end_for_node(tx, node.id, node.name, is_removed=True)
+        await replica_store.remove_replicas(tx, node.id, "the node was removed")
         await node_store.delete_node(tx, node.id)
         await access_store.record(tx, actor, "node.remove", node.id, node.name)
         await outbox.append(tx, "node.removed", node.id, {"name": node.name, "by": actor})
         return node
+
+    return await _take_out(database, reference, work)
 
 
 async def self_drain(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:

@@ -16,7 +16,7 @@ from corral.domain.errors import CorralError, Unavailable
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import OPEN, Fault, JobId, Operation, OperationState, TargetState
 from corral.operations.apply import Teller, Told
-from corral.operations.hearing import Said, delta_of, note, remove_stopped, take_in
+from corral.operations.hearing import Said, delta_of, note, take_in
 from corral.operations.planning import Builds, plan
 from corral.operations.request import Asked
 from corral.policy import faults
@@ -196,11 +196,10 @@ class Stepper:
                 for item in told
                 if not item.is_stop and item.news is not None
             ]
-            await take_in(tx, said, self.ids, as_of=view.now)
             stopped = [item for item in told if item.is_stop and item.is_on_bus]
             await store.write_stopped(tx, [item.job_id for item in stopped])
-            for item in stopped:
-                await remove_stopped(tx, item.node, item.stopped)
+            ended = [(item.node, item.stopped) for item in stopped]
+            await take_in(tx, said, self.ids, as_of=view.now, ended=ended)
         await self._note_bus(told, view)
 
     async def _note_bus(self, told: list[Told], view: View) -> None:

@@ -31,7 +31,7 @@ class LivenessCheck:
             if not await cluster_store.has_watched_for(tx, lease, self._lease_s):
                 return []
             lost = await node_store.expire_leases(tx, LOST_PER_PASS)
-            for node_id, name in lost:
+            for node_id, name in sorted(lost):
                 await replica_store.remove_replicas(tx, node_id, "its node was lost")
                 await outbox.append(tx, "node.lost", node_id, {"name": name})
         return [name for _, name in lost]

@@ -2,8 +2,8 @@
 
 Guarantee: an assignment and the target that it belongs to are written in one transaction, and so is their end. What a
 cancelled, drained or replaced wish leaves behind is a target with its end, never an assignment that could run later.
-Any number of nodes is a handful of statements. Operations are locked first, by id, then targets and assignments; only a
-drain and a removal hold a node meanwhile.
+Any number of nodes is a handful of statements. Operations are locked first, by id, then targets and assignments; nodes
+come after operations, and replicas after both.
 """
 
 from __future__ import annotations
@@ -98,18 +98,30 @@ async def assign(tx: Transaction, operation: Operation, planned: Sequence[Planne
     """
     if not planned:
         return
+    wishes = [_wish(target, ids.new_id()) for target in planned]
+    # Before the nodes: whoever takes a node out holds its operations first.
+    await _lock_replaced(tx, wishes, operation)
     rows = await tx.execute(_LOCK_NODES, {"ids": [target.node.id for target in planned]})
     usable = {NodeId(row.id): bool(row.is_usable) for row in rows}
-    batch = json.dumps([_wish(target, ids.new_id(), usable.get(target.node.id)) for target in planned])
-    parameters = {"batch": batch, "operation_id": operation.id}
-    older = [(row.operation_id, row.node) for row in await tx.execute(_REPLACED, parameters)]
-    await lock_operations(tx, {OperationId(operation_id) for operation_id, _ in older})
+    wishes = [wish | _too_late(usable.get(wish["node"])) for wish in wishes]
+    older = await _lock_replaced(tx, wishes, operation)
+    parameters = {"batch": json.dumps(wishes), "operation_id": operation.id}
     await tx.execute(_ASSIGN, parameters)
     await _supersede(tx, older, operation)
 
 
-def _wish(target: PlannedTarget, job_id: str, is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three values
-    wish: dict[str, Any] = {
+async def _lock_replaced(
+    tx: Transaction, wishes: Sequence[Mapping[str, Any]], operation: Operation
+) -> list[tuple[str, str]]:
+    """The operations, each with a node, whose assignments these wishes take the place of."""
+    rows = await tx.execute(_REPLACED, {"batch": json.dumps(wishes), "operation_id": operation.id})
+    older = [(row.operation_id, row.node) for row in rows]
+    await lock_operations(tx, {OperationId(operation_id) for operation_id, _ in older})
+    return older
+
+
+def _wish(target: PlannedTarget, job_id: str) -> dict[str, Any]:
+    return {
         "node": target.node.id,
         "node_name": target.node.name,
         "wave": target.wave,
@@ -121,10 +133,14 @@ def _wish(target: PlannedTarget, job_id: str, is_usable: bool | None) -> dict[st
         "total_bytes": target.fetch_bytes or None,
         "state": "queued",
     }
-    if not is_usable:
-        code, fate = ("node_removed", "removed") if is_usable is None else ("node_drained", "drained")
-        wish |= {"state": "error", "error_code": code, "error_text": f"The node was {fate} before it was told."}
-    return wish
+
+
+def _too_late(is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three values
+    """What becomes of a wish for a node that is drained, or gone: None."""
+    if is_usable:
+        return {}
+    code, fate = ("node_removed", "removed") if is_usable is None else ("node_drained", "drained")
+    return {"state": "error", "error_code": code, "error_text": f"The node was {fate} before it was told."}
 
 
 _SUPERSEDE = text("""
@@ -310,13 +326,13 @@ async def end_missing(tx: Transaction, operation_id: OperationId) -> None:
     await tx.execute(_END_MISSING, {"operation_id": operation_id})
 
 
-_LOCK_OF_NODE = text("""
-    SELECT id FROM operations
+_OF_NODE = """
+    SELECT id::text AS id FROM operations
      WHERE id IN (SELECT operation_id FROM operation_targets
                    WHERE node = CAST(:node AS uuid)
                      AND (state IN ('queued', 'working', 'unconfirmed') OR stop_wanted))
-     ORDER BY id FOR NO KEY UPDATE
-""")
+"""
+_LOCK_OF_NODE = text(f"{_OF_NODE} ORDER BY operations.id FOR NO KEY UPDATE")
 _END_TARGETS = text(f"""
     UPDATE operation_targets
        SET state = 'error', finished_at = corral_now(), error_code = :code, error_text = :words,
@@ -336,11 +352,20 @@ _FORGET_STOPS = text("""
 """)
 
 
+async def operations_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationId]:
+    """Those that still want something of a node, or have to tell it something."""
+    return frozenset(OperationId(row.id) for row in await tx.execute(text(_OF_NODE), {"node": node_id}))
+
+
+async def lock_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationId]:
+    return frozenset(OperationId(row.id) for row in await tx.execute(_LOCK_OF_NODE, {"node": node_id}))
+
+
 async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_removed: bool) -> None:
     """A drained node ends what it has not begun; what its worker is at is finished. A removed one ends all of it."""
     code, fate = ("node_removed", "removed") if is_removed else ("node_drained", "drained")
     parameters = {"node": node_id, "code": code, "words": f"The node was {fate}.", "is_there": not is_removed}
-    await tx.execute(_LOCK_OF_NODE, {"node": node_id})
+    await lock_of_node(tx, node_id)
     ended = {OperationId(row.operation_id) for row in await tx.execute(_END_TARGETS, parameters)}
     if is_removed:
         await tx.execute(_FORGET_STOPS, {"node": node_id})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import Conflict
@@ -45,16 +46,21 @@ async def list_replicas(tx: Transaction, node_id: NodeId | None = None) -> list[
     return [_to_replica(row) for row in await tx.execute(statement)]
 
 
+# Rows are locked in one order, whoever removes which: two that remove the same ones wait for each other.
+_IN_ORDER = (replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
+
+
 async def remove_replicas(
     tx: Transaction, node_id: NodeId, reason: str, *, model: str | None = None, index: int | None = None
 ) -> int:
     """The one way in which replica rows go. Each model that lost some gets one event, in the same transaction."""
-    statement = delete(replicas).where(replicas.c.node_id == node_id).returning(replicas.c.model)
+    wanted = select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
     if model is not None:
-        statement = statement.where(replicas.c.model == model)
+        wanted = wanted.where(replicas.c.model == model)
     if index is not None:
-        statement = statement.where(replicas.c.replica_index == index)
-    gone = Counter(row.model for row in await tx.execute(statement))
+        wanted = wanted.where(replicas.c.replica_index == index)
+    rows = await tx.execute(delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.model))
+    gone = Counter(row.model for row in rows)
     await outbox.append_many(
         tx,
         "replica.removed",
@@ -64,6 +70,25 @@ async def remove_replicas(
         ],
     )
     return gone.total()
+
+
+async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int]], reason: str) -> int:
+    """The same for exactly these, each a node, a model and an index; in one statement."""
+    if not ended:
+        return 0
+    place = tuple_(*_IN_ORDER)
+    wanted = select(replicas.c.id).where(place.in_(sorted(set(ended)))).order_by(*_IN_ORDER).with_for_update()
+    rows = await tx.execute(delete(replicas).where(replicas.c.id.in_(wanted)).returning(*_IN_ORDER))
+    gone = sorted((str(row.node_id), row.model, row.replica_index) for row in rows)
+    await outbox.append_many(
+        tx,
+        "replica.removed",
+        [
+            (model, {"node_id": node_id, "model": model, "count": 1, "index": index, "reason": reason})
+            for node_id, model, index in gone
+        ],
+    )
+    return len(gone)
 
 
 def _to_replica(row: Any) -> Replica:

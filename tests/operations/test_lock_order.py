@@ -1,0 +1,164 @@
+"""Drains and removals beside what workers say: they wait for one another and never end one another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import text
+
+from corral.domain.node import NodeId
+from corral.domain.operation import JobId, JobState, Operation, Phase, Progress
+from corral.domain.replica import Replica, ReplicaState
+from corral.nodes import lifecycle
+from corral.operations.hearing import Said, take_in
+from corral.policy.progress import Heard
+from corral.store import dispatch as store
+from corral.store import replicas as replica_store
+from corral.store.database import Database, Transaction
+from tests.operations.scene import (
+    admit,
+    asked,
+    begin,
+    begun,
+    ids,
+    owed,
+    put_installed,
+    put_nodes,
+    read,
+    set_targets,
+    sql,
+    states,
+    there,
+)
+from tests.support.waiting import eventually
+
+WAYS = {"drain": lifecycle.drain, "remove": lifecycle.remove}
+
+
+async def at_work(database: Database, *names: str) -> tuple[Operation, list[NodeId]]:
+    """An operation that every node works on; each has a replica `m#0`."""
+    nodes = await put_nodes(database, *names)
+    operation = await begun(database, asked())
+    await set_targets(database, operation, "working")
+    async with database.transaction() as tx:
+        for node in nodes:
+            await replica_store.put_replica(
+                tx, Replica(id=ids.new_id(), node_id=node, model="m", index=0, state=ReplicaState.LOADED, address="h:1")
+            )
+    return await read(database, operation), nodes
+
+
+def said(operation: Operation, *nodes: NodeId) -> list[Said]:
+    """The job of each has ended `m#0` and goes on."""
+    jobs = {target.node: target.job_id for target in operation.targets}
+    progress = Progress(percent=90.0, phase=Phase.COMMITTING)
+    news = Heard(seq=7, state=JobState.RUNNING, progress=progress, fault=None)
+    return [Said(node=node, job_id=JobId(jobs[node]), news=news, stopped=("m#0",)) for node in nodes]
+
+
+async def take(database: Database, news: list[Said]) -> None:
+    async with database.transaction() as tx:
+        await take_in(tx, news, ids)
+
+
+@asynccontextmanager
+async def holding(database: Database, statement: str) -> AsyncIterator[Transaction]:
+    """Somebody else has locked these rows."""
+    async with database.transaction() as tx:
+        await tx.execute(text(statement))
+        yield tx
+
+
+async def waiting(database: Database, count: int) -> None:
+    """So many sessions wait for a lock."""
+
+    async def look() -> bool:
+        rows = await sql(
+            database,
+            "SELECT count(*) AS number FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        return int(rows[0].number) >= count
+
+    await eventually(look)
+
+
+async def replicas(database: Database) -> int:
+    return int((await sql(database, "SELECT count(*) AS number FROM replicas"))[0].number)
+
+
+@pytest.mark.behaviour("OP-2")
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_node_goes_while_its_worker_s_words_are_being_taken_in(database: Database, way: str) -> None:
+    operation, (node,) = await at_work(database, "a")
+    async with asyncio.TaskGroup() as group:
+        async with database.transaction() as tx:
+            await store.lock_jobs(tx, [target.job_id for target in operation.targets])
+            going = group.create_task(WAYS[way](database, "a", "ann"))
+            await waiting(database, 1)
+            await take_in(tx, said(operation, node), ids)
+        await going
+    assert await replicas(database) == 0
+    assert states(await read(database, operation))["a"] == ("working" if way == "drain" else "error")
+
+
+@pytest.mark.behaviour("OP-2")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("held", ["SELECT 1 FROM replicas FOR UPDATE", "SELECT 1 FROM nodes FOR UPDATE"])
+async def test_a_worker_speaks_while_its_node_goes(database: Database, way: str, held: str) -> None:
+    operation, (node,) = await at_work(database, "a")
+    async with asyncio.TaskGroup() as group, holding(database, held):
+        group.create_task(WAYS[way](database, "a", "ann"))
+        await waiting(database, 1)
+        group.create_task(take(database, said(operation, node)))
+        if "replicas" in held:
+            await waiting(database, 2)
+    assert await replicas(database) == 0
+
+
+@pytest.mark.behaviour("OP-2")
+async def test_replicas_of_many_nodes_go_in_one_order_whoever_removes_them(database: Database) -> None:
+    operation, nodes = await at_work(database, "a", "b", "c")
+    first, *_, last = sorted(nodes)
+    held = f"SELECT 1 FROM replicas WHERE node_id = '{first}' FOR UPDATE"
+    async with asyncio.TaskGroup() as group, holding(database, held):
+        # Told in the other order; whoever waits for the first holds none of the others.
+        group.create_task(take(database, said(operation, *sorted(nodes, reverse=True))))
+        await waiting(database, 1)
+        async with database.transaction() as tx:
+            await tx.execute(text("SET LOCAL lock_timeout = '10s'"))
+            assert await replica_store.remove_replicas(tx, last, "its worker has stopped") == 1
+    assert await replicas(database) == 0
+
+
+@pytest.mark.behaviour("OP-2")
+@pytest.mark.parametrize("way", WAYS)
+async def test_work_that_comes_while_a_node_goes_is_ended_with_it(database: Database, way: str) -> None:
+    operation, _ = await at_work(database, "a")
+    # As a heartbeat holds it.
+    held = "SELECT 1 FROM nodes FOR NO KEY UPDATE"
+    async with asyncio.TaskGroup() as group, holding(database, held):
+        group.create_task(WAYS[way](database, "a", "ann"))
+        await waiting(database, 1)
+        # It has seen what there was.
+        other = await begun(database, asked("solo"))
+    assert states(await read(database, other)) == {"a": "error"}
+    assert states(await read(database, operation)) == {"a": "working" if way == "drain" else "error"}
+    assert len(await owed(database)) == (1 if way == "drain" else 0)
+
+
+@pytest.mark.behaviour("OP-2")
+async def test_a_newer_wish_for_a_node_that_goes_waits_for_it(database: Database) -> None:
+    operation, (node,) = await at_work(database, "a")
+    await put_installed(database, node, there())
+    newer = (await admit(database, asked(kind="reinstall", nodes=("a",)))).operation
+    async with asyncio.TaskGroup() as group, holding(database, "SELECT 1 FROM nodes FOR NO KEY UPDATE"):
+        group.create_task(lifecycle.drain(database, "a", "ann"))
+        await waiting(database, 1)
+        group.create_task(begin(database, newer))
+        await waiting(database, 2)
+    assert states(await read(database, newer)) == {"a": "error"}
+    assert states(await read(database, operation)) == {"a": "working"}

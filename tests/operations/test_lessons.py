@@ -202,6 +202,8 @@ async def test_an_installation_of_a_named_version_replaces_another_one_that_is_t
     await submit(database, asked())
     await frontend.run()
     assert old.commands[-1][0] == "backend.install", "without a version, having it is enough"
+    assert build_from_json(old.commands[-1][1].build or {}).version == "1.0", "and nothing newer is spoken of"
+    assert build_from_json(none.commands[-1][1].build or {}).version == "2.0"
 
 
 @pytest.mark.behaviour("OPS-52")

@@ -6,7 +6,7 @@ others are skipped, each with its reason. Nothing here writes, and nothing is fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -204,6 +204,8 @@ def _installation(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node
             ignores_capability=asked.ignores_capability,
         )
         present = fleet.installed.get(node.id, ())
+        if not asked.uri and not asked.version:
+            build = _as_it_is_there(build, present, catalog)
         previous = next((_as_previous(item) for item in present if _is_in_the_way(item, asked, build)), None)
         return PlannedTarget(
             node=node,
@@ -215,6 +217,18 @@ def _installation(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node
         )
 
     return for_node
+
+
+def _as_it_is_there(build: Build, present: Iterable[InstalledBackend], catalog: Builds) -> Build:
+    """In the version that the node has, if it has one and the gallery still knows it: nothing newer was asked for."""
+    there = next((item for item in present if item.name == build.name and not item.is_system), None)
+    if there is None or there.version in ("", build.version) or there.gallery not in ("", build.gallery):
+        return build
+    try:
+        kept = catalog.resolve(f"{build.gallery}@{build.name}", "", version=there.version, ignores_capability=True)
+    except (NotFound, Unprocessable):
+        return build
+    return replace(kept, meta=build.meta, alias=build.alias)
 
 
 def _is_in_the_way(there: InstalledBackend, asked: Asked, build: Build) -> bool:

@@ -190,7 +190,7 @@ BREAKS = (
     Break(name="older events are taken in", apply=_no_seq_guard, sentences=("was taken in after",), faults=SHUFFLE),
     Break(name="a cancel that keeps assignments", apply=_cancel_keeps_assignments, sentences=("is still assigned",)),
     Break(name="a resend with a new job", apply=_new_job_for_a_resend, sentences=("was carried out",), faults=SHUFFLE),
-    Break(name="nothing is superseded", apply=_no_supersede, sentences=("is still",)),
+    Break(name="nothing is superseded", apply=_no_supersede, sentences=("without an assignment",)),
     Break(name="ends are overwritten", apply=_ends_are_overwritten, sentences=("and became",), faults=NOISE),
     Break(name="a node's return wakes nobody", apply=_no_wake_on_return, sentences=("is still",), faults=ABSENCES),
     Break(name="leases are never given back", apply=_leases_are_kept, sentences=("still holds it",)),

@@ -28,6 +28,13 @@ LEFT_OVER = text("""
         OR (o.state = 'failed' AND a.state <> 'dead' AND NOT o.reaped)
      ORDER BY a.generation
 """)
+# What is not at its end is owed; one that nobody owes would wait for ever.
+ORPHANS = text("""
+    SELECT t.operation_id::text AS id, t.node_name, t.state FROM operation_targets t
+     WHERE t.state IN ('queued', 'working', 'unconfirmed')
+       AND NOT EXISTS (SELECT 1 FROM assignments a WHERE a.operation_id = t.operation_id AND a.node_id = t.node)
+     ORDER BY t.job_id
+""")
 OPERATIONS = text("SELECT * FROM operations ORDER BY created_at, id")
 TARGETS = text("SELECT * FROM operation_targets ORDER BY operation_id, node_name")
 INSTALLED = text("SELECT node_id::text AS node_id, name, version, generation FROM installed_backends ORDER BY name")
@@ -102,6 +109,7 @@ class OperationsInspector:
         async with self._database.transaction() as tx:
             rows = (await tx.execute(WITNESS, {"after": self._last})).all()
             left_over = (await tx.execute(LEFT_OVER)).all()
+            orphans = (await tx.execute(ORPHANS)).all()
             if in_full:
                 look.operations = (await tx.execute(OPERATIONS)).all()
                 look.targets = (await tx.execute(TARGETS)).all()
@@ -110,6 +118,8 @@ class OperationsInspector:
         for row in rows:
             self._last = row.number
             self._take(row)
+        for row in orphans:
+            self._violated(f"operation {row.id} has {row.node_name} {row.state} without an assignment")
         for row in left_over:
             # A resumed operation has its targets before its turn has come.
             if row.state != _S.QUEUED or _S.PAUSED not in self.stories[row.id].states:

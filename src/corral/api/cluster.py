@@ -46,6 +46,7 @@ async def metrics(request: Request, parts: PartsIn) -> Response:
     numbers.leader.set(int(parts.leader.is_leader()))
     numbers.bus.set(int(parts.bus.is_connected))
     numbers.waiting.set(len(parts.heartbeats))
+    numbers.held.set(parts.held())
     return Response(numbers.render(), media_type="text/plain; version=0.0.4")
 
 

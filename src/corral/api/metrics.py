@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from corral.domain.backend import AssignmentState
+from corral.domain.operation import OperationState
+from corral.operations.numbers import CommandOutcome, EventOutcome, StepOutcome
 
 
 class Metrics:
@@ -31,6 +37,52 @@ class Metrics:
         self.nodes = Gauge("corral_nodes", "Nodes by status.", ["status"], registry=self.registry)
         self.lost = Counter("corral_nodes_lost_total", "Nodes found lost by this frontend.", registry=self.registry)
         self.loop_failures = Gauge("corral_loop_failures", "Failed passes by loop.", ["loop"], registry=self.registry)
+
+        self.operations = Gauge(
+            "corral_operations", "Operations by state, in the whole cluster.", ["state"], registry=self.registry
+        )
+        self.assignments = Gauge(
+            "corral_assignments",
+            "What nodes owe, in the whole cluster: open, or dead after too many failures.",
+            ["state"],
+            registry=self.registry,
+        )
+        self.held = Gauge("corral_operations_held", "Operations that this frontend drives.", registry=self.registry)
+        self._steps = Counter(
+            "corral_operation_steps_total", "Steps of operations by outcome.", ["outcome"], registry=self.registry
+        )
+        self._step_seconds = Histogram(
+            "corral_operation_step_seconds", "Time of a step of an operation.", registry=self.registry
+        )
+        self._commands = Counter(
+            "corral_node_commands_total",
+            "What was told to workers for operations, by outcome.",
+            ["command", "outcome"],
+            registry=self.registry,
+        )
+        self._job_events = Counter(
+            "corral_job_events_total",
+            "Events of jobs that were heard: taken, dropped because too many waited, or odd.",
+            ["outcome"],
+            registry=self.registry,
+        )
+
+    def stepped(self, outcome: StepOutcome, seconds: float) -> None:
+        self._steps.labels(outcome).inc()
+        self._step_seconds.observe(seconds)
+
+    def commanded(self, command: str, outcome: CommandOutcome) -> None:
+        self._commands.labels(command, outcome).inc()
+
+    def heard(self, outcome: EventOutcome) -> None:
+        self._job_events.labels(outcome).inc()
+
+    def counted(self, operations: Mapping[str, int], assignments: Mapping[str, int]) -> None:
+        """Rows by state; a state without any is 0."""
+        for state in OperationState:
+            self.operations.labels(state).set(operations.get(state, 0))
+        for owed in AssignmentState:
+            self.assignments.labels(owed).set(assignments.get(owed, 0))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()

@@ -59,6 +59,8 @@ class Parts:
     fetcher: Fetcher
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
+    # How many operations this frontend drives.
+    held: Callable[[], int]
     # Why this frontend does not serve yet; None when it does.
     not_ready: Callable[[], str | None]
 

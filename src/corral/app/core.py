@@ -53,6 +53,8 @@ from corral.reconcile.upkeep import Presence, Pruner
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
+from corral.store import assignments as assignment_store
+from corral.store import operations as operation_store
 from corral.store.database import Database
 from corral.store.migrate import migrate
 
@@ -64,6 +66,7 @@ RETRY_S = 0.2
 FEED_INTERVAL_S = 1.0
 PRESENCE_INTERVAL_S = 5.0
 PRUNE_INTERVAL_S = 600.0
+COUNT_INTERVAL_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,7 @@ class Core:
         self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
         self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
         self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
+        self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
         self._loops = (
             self.presence_loop,
             self.feed_loop,
@@ -158,6 +162,7 @@ class Core:
             self.prune_loop,
             self.gallery_loop,
             self.upgrade_loop,
+            self.count_loop,
             *self.dispatcher.loops,
         )
         world.database.after_commit = self._committed
@@ -233,6 +238,7 @@ class Core:
                 rng=world.rng,
                 catalog=self.catalog,
                 is_leader=self.leader.is_leader,
+                numbers=self.metrics,
                 on_crash=self._on_crash,
             ),
             DispatchOptions(
@@ -264,6 +270,7 @@ class Core:
             reports=Reports(world.database),
             fetcher=world.fetcher,
             allows_private_sources=options.allows_private_sources,
+            held=lambda: len(self.dispatcher.held),
             not_ready=lambda: self._not_ready,
         )
 
@@ -321,3 +328,12 @@ class Core:
         if lost:
             self.metrics.lost.inc(len(lost))
             log.warning("nodes lost", nodes=lost)
+
+    async def _count(self) -> None:
+        """Numbers of the whole cluster, ahead of whoever asks for them: `/metrics` waits for nothing."""
+        for loop in self._loops:
+            self.metrics.loop_failures.labels(loop.name).set(loop.counts.failures)
+        async with self._world.database.transaction() as tx:
+            operations = await operation_store.count_states(tx)
+            assignments = await assignment_store.count_states(tx)
+        self.metrics.counted(operations, assignments)

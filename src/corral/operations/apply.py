@@ -26,6 +26,7 @@ from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable
 from corral.domain.node import NodeId
 from corral.domain.operation import Fault, JobId, Target
 from corral.operations.hearing import CODE_MAX, TEXT_MAX, heard, plain, stopped_by
+from corral.operations.numbers import CommandOutcome, Numbers
 from corral.policy.progress import News, NoAnswer, NobodyListens, Refused, UnknownJob
 from corral.ports.bus import Bus
 
@@ -62,9 +63,10 @@ class Told:
 
 
 class Teller:
-    def __init__(self, bus: Bus, *, limit: int) -> None:
+    def __init__(self, bus: Bus, *, limit: int, numbers: Numbers) -> None:
         self._bus = bus
         self._limit = limit
+        self._numbers = numbers
 
     async def tell_all(
         self, works: Sequence[Callable[[], Awaitable[Told]]], take: Callable[[list[Told]], Awaitable[None]], batch: int
@@ -114,8 +116,8 @@ class Teller:
 
     async def ask(self, target: Target) -> Told:
         """Where is the job?"""
-        answer = await _outcome(
-            lambda: self._bus.request(JOBS_GET, GetJobs(job_ids=(target.job_id,)), node=target.node)
+        answer = await self._outcome(
+            "ask", lambda: self._bus.request(JOBS_GET, GetJobs(job_ids=(target.job_id,)), node=target.node)
         )
         if answer is None or isinstance(answer, NobodyListens | NoAnswer):
             return _told(target, answer)
@@ -127,7 +129,7 @@ class Teller:
 
     async def stop(self, target: Target) -> Told:
         wish = CancelJob(job_id=target.job_id, keeps_partial=target.keeps_partial)
-        answer = await _outcome(lambda: self._bus.request(JOBS_CANCEL, wish, node=target.node))
+        answer = await self._outcome("stop", lambda: self._bus.request(JOBS_CANCEL, wish, node=target.node))
         if answer is None or isinstance(answer, NobodyListens | NoAnswer):
             return _told(target, answer, is_stop=True)
         job = None if isinstance(answer, Refused) else answer.job
@@ -143,10 +145,27 @@ class Teller:
     async def _accepted(
         self, spec: SubjectSpec[BackendCommand, JobAccepted], command: BackendCommand, target: Target
     ) -> Told:
-        answer = await _outcome(lambda: self._bus.request(spec, command, node=target.node))
+        answer = await self._outcome("send", lambda: self._bus.request(spec, command, node=target.node))
         if answer is None or isinstance(answer, NobodyListens | NoAnswer | Refused):
             return _told(target, answer)
         return _told_of(target, answer.job)
+
+    async def _outcome(
+        self, command: str, call: Callable[[], Awaitable[R]]
+    ) -> R | NobodyListens | NoAnswer | Refused | None:
+        answer = await _outcome(call)
+        self._numbers.commanded(command, _counted(answer))
+        return answer
+
+
+def _counted(answer: object) -> CommandOutcome:
+    if answer is None:
+        return CommandOutcome.OFF_BUS
+    if isinstance(answer, NobodyListens):
+        return CommandOutcome.NOBODY_LISTENS
+    if isinstance(answer, NoAnswer):
+        return CommandOutcome.NO_ANSWER
+    return CommandOutcome.REFUSED if isinstance(answer, Refused) else CommandOutcome.ANSWERED
 
 
 async def _outcome(call: Callable[[], Awaitable[R]]) -> R | NobodyListens | NoAnswer | Refused | None:

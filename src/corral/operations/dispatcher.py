@@ -22,6 +22,7 @@ from corral.domain.operation import OPEN, JobState, OperationId, OperationKind
 from corral.operations.apply import Teller
 from corral.operations.deltas import INTERVAL_S, Deltas
 from corral.operations.events import JobEvents
+from corral.operations.numbers import Numbers, StepOutcome, Uncounted
 from corral.operations.planning import Builds
 from corral.operations.step import Stepped, Stepper
 from corral.ports.bus import Bus, Delivery
@@ -68,6 +69,7 @@ class DispatchWorld:
     rng: Random
     catalog: Builds
     is_leader: Callable[[], bool]
+    numbers: Numbers = field(default_factory=Uncounted)
     on_crash: Callable[[BaseException], None] | None = None
 
 
@@ -92,13 +94,17 @@ class Dispatcher:
         self._tasks = Tasks("dispatcher", world.on_crash)
         self._stepper = Stepper(
             database=world.database,
-            teller=Teller(world.bus, limit=options.fan_out),
+            teller=Teller(world.bus, limit=options.fan_out, numbers=world.numbers),
             ids=world.ids,
             catalog=world.catalog,
             frontend_id=options.frontend_id,
         )
         self._events = JobEvents(
-            world.database, world.ids, origin=options.frontend_id, is_held=lambda key: key in self._held
+            world.database,
+            world.ids,
+            origin=options.frontend_id,
+            is_held=lambda key: key in self._held,
+            numbers=world.numbers,
         )
         self.claim_loop = self._loop("dispatcher", options.claim_interval_s, self.tick)
         self.renew_loop = self._loop("operation leases", options.renew_interval_s, self.renew)
@@ -232,8 +238,10 @@ class Dispatcher:
         return len(due[:free])
 
     async def _step(self, held: _Held, *, asks_all: bool) -> None:
+        began = self._now()
         try:
             outcome = await attempt(lambda: self._stepper.step(held.hold, asks_all=asks_all))
+            self._world.numbers.stepped(_counted(outcome), self._now() - began)
             if isinstance(outcome, Failed):
                 await self._failed(held, outcome, asks_all=asks_all)
             else:
@@ -260,7 +268,7 @@ class Dispatcher:
         error, key = failed.error, held.hold.id
         if isinstance(error, LeaseLost):
             self._drop(held)
-        elif isinstance(error, Unavailable) or (isinstance(error, Conflict) and error.slug == "try_again"):
+        elif _is_for_later(error):
             held.asks_all = held.asks_all or asks_all
             self._look(held, TRY_AGAIN_S)
         else:
@@ -286,3 +294,15 @@ class Dispatcher:
     def _loop(self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]]) -> Loop:
         plan = LoopPlan(name=name, interval_s=interval_s)
         return Loop(plan, tick, self._world.clock, self._world.rng, on_crash=self._world.on_crash)
+
+
+def _is_for_later(error: Exception) -> bool:
+    return isinstance(error, Unavailable) or (isinstance(error, Conflict) and error.slug == "try_again")
+
+
+def _counted(outcome: object) -> StepOutcome:
+    if not isinstance(outcome, Failed):
+        return StepOutcome.DONE
+    if isinstance(outcome.error, LeaseLost):
+        return StepOutcome.LOST
+    return StepOutcome.LATER if _is_for_later(outcome.error) else StepOutcome.FAILED

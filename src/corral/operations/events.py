@@ -14,6 +14,7 @@ from corral.bus.messages import JobEvent, OperationDelta
 from corral.domain.node import NodeId
 from corral.domain.operation import OPEN, JobId, Operation, OperationId, Progress
 from corral.operations.hearing import Said, delta_of, heard, stopped_by, take_in
+from corral.operations.numbers import EventOutcome, Numbers
 from corral.policy.progress import Change, Heard, aggregate
 from corral.ports.bus import Delivery
 from corral.ports.runtime import Ids
@@ -35,11 +36,20 @@ class Flushed:
 
 
 class JobEvents:
-    def __init__(self, database: Database, ids: Ids, *, origin: str, is_held: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        ids: Ids,
+        *,
+        origin: str,
+        is_held: Callable[[str], bool],
+        numbers: Numbers,
+    ) -> None:
         self._database = database
         self._ids = ids
         self._origin = origin
         self._is_held = is_held
+        self._numbers = numbers
         self._waiting: OrderedDict[JobId, Said] = OrderedDict()
         self.dropped = 0
 
@@ -50,7 +60,9 @@ class JobEvents:
         event = delivery.message
         news, job, node = heard(event), as_uuid(event.job_id), as_uuid(delivery.node or "")
         if news is None or job is None or node is None:
+            self._numbers.heard(EventOutcome.ODD)
             return
+        self._numbers.heard(EventOutcome.TAKEN)
         said = Said(node=NodeId(node), job_id=JobId(job), news=news, stopped=stopped_by(event))
         self._put(said)
 
@@ -60,6 +72,7 @@ class JobEvents:
         while len(self._waiting) > WAITING_MAX:
             self._waiting.popitem(last=False)
             self.dropped += 1
+            self._numbers.heard(EventOutcome.DROPPED)
 
     async def flush(self) -> Flushed:
         """Take in what is waiting now; what comes meanwhile is for the next pass."""

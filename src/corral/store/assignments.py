@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import delete, func, select, text
 
 from corral.domain.backend import Assignment
 from corral.domain.errors import NotFound
@@ -203,6 +203,12 @@ async def list_of_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> list[A
     """Open and dead ones of these nodes."""
     statement = select(assignments).where(assignments.c.node_id.in_(list(node_ids)))
     return [to_assignment(row) for row in await tx.execute(statement)]
+
+
+async def count_states(tx: Transaction) -> dict[str, int]:
+    """How many are open and how many were given up."""
+    rows = await tx.execute(select(assignments.c.state, func.count().label("number")).group_by(assignments.c.state))
+    return {str(row.state): row.number for row in rows}
 
 
 async def list_owed(tx: Transaction) -> dict[NodeId, tuple[Assignment, ...]]:

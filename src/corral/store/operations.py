@@ -323,5 +323,11 @@ async def prune(tx: Transaction, *, age_s: float, most: int) -> int:
     return len(gone.all())
 
 
+async def count_states(tx: Transaction) -> dict[str, int]:
+    """How many rows are in each state; states without any are not told."""
+    rows = await tx.execute(select(operations.c.state, func.count().label("number")).group_by(operations.c.state))
+    return {str(row.state): row.number for row in rows}
+
+
 def _interval(seconds: float) -> Any:
     return func.make_interval(0, 0, 0, 0, 0, 0, seconds)

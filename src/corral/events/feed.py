@@ -146,7 +146,7 @@ class Feed:
         if here >= self.position:
             return []
         if self._ring and self._ring[0].position <= here:
-            return [event for event in self._ring if event.position > here]
+            return self._newer(here)
         async with self._database.transaction() as tx:
             events = await outbox.read(tx, here)
             limits = await outbox.bounds(tx)
@@ -154,6 +154,16 @@ class Feed:
             return None
         # Never ahead of the feed itself: two watchers of one frontend see the same.
         return [event for event in events if event.position <= self.position]
+
+    def _newer(self, here: Position) -> list[Event]:
+        """From the end: a watcher nearly always lacks only the last few."""
+        newer = []
+        for event in reversed(self._ring):
+            if not here < event.position:
+                break
+            newer.append(event)
+        newer.reverse()
+        return newer
 
 
 async def _happens(event: asyncio.Event, within_s: float) -> bool:

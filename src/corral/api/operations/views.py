@@ -39,7 +39,7 @@ TASK_TYPES = {
     OperationKind.BACKEND_DELETE: "deletion",
 }
 # The ancestor's words for how a node is doing; for the other states it had none.
-_STATUS = {TargetState.WORKING: "downloading", TargetState.UNCONFIRMED: "running_on_worker"}
+_STATUS: dict[str, str] = {TargetState.WORKING: "downloading", TargetState.UNCONFIRMED: "running_on_worker"}
 
 
 def as_json(value: BaseModel) -> bytes:
@@ -265,4 +265,4 @@ def _version(build: Mapping[str, Any] | None) -> str:
 
 
 def _status(state: str) -> str:
-    return _STATUS.get(TargetState(state), state) if state in set(TargetState) else state
+    return _STATUS.get(state, state)

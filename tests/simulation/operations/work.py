@@ -59,7 +59,8 @@ class Mood:
     def of(cls, rng: Random) -> Mood:
         return cls(
             bytes_per_s=rng.choice((0.3, 0.6, 2.0, 8.0)) * MIB,
-            passing=rng.choice((0.0, 0.0, 0.05, 0.2)),
+            # Now and then a source is down for good: ten failures, and it is put aside.
+            passing=rng.choice((0.0, 0.0, 0.0, 0.0, 0.05, 0.05, 0.2, 0.2, 0.9)),
             lasting=rng.choice((0.0, 0.0, 0.0, 0.05)),
             journal_full=rng.choice((0.0, 0.0, 0.0, 0.03)),
         )

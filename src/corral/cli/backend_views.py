@@ -242,6 +242,8 @@ def plan_sentence(plan: PlanOut) -> str:
     nodes = f"{len(plan.nodes)} node" + ("s" if len(plan.nodes) != 1 else "")
     if plan.kind == "backend_delete":
         return f"{nodes} would lose it. Nothing was done."
+    if plan.kind == "backend_rollback":
+        return f"{nodes} would go back to what was there before. Nothing was done."
     fetched = "an unknown amount" if plan.fetch_bytes is None else f"about {render.size(plan.fetch_bytes)}"
     return f"{nodes} would fetch {fetched} in all. Nothing was done."
 

@@ -476,6 +476,7 @@ async def start_backend(
     else:
         render.write(started.key)
         render.say(render.clean(f"{started.message} See: corral backends processes --node {node}"))
+        render.say(render.clean(f"What it says, also if it ends: corral backends logs '{started.key}' --node {node}"))
     if started.state == "failed":
         raise typer.Exit(1)
 

@@ -321,7 +321,9 @@ def test_engines_of_a_node_are_shown_started_and_stopped(corral, frontend):
     frontend.on(
         start, json_answer({"jobID": "j", "key": "m#0", "state": "running", "message": "m#0 is starting."}, 202)
     )
-    assert corral("backends", "start", "fake", "--node", "gpu-a", "--model", "m", "--option", "a=b=c").out == "m#0\n"
+    started = corral("backends", "start", "fake", "--node", "gpu-a", "--model", "m", "--option", "a=b=c")
+    assert started.out == "m#0\n"
+    assert "corral backends logs 'm#0' --node gpu-a" in started.err
     assert bodies(frontend, start)[0]["options"] == {"a": "b=c"}
     stop = "POST /api/nodes/gpu-a/backends/stop"
     frontend.on(stop, json_answer({"stopped": ["m#0"], "survivors": ["x#1"], "message": "1 stopped."}))

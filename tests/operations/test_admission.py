@@ -11,6 +11,7 @@ from corral.domain.errors import Conflict, CorralError, NotFound
 from corral.domain.operation import OperationId, OperationKind, OperationState, Strategy
 from corral.operations import actions
 from corral.operations.admission import Admitted
+from corral.operations.planning import read_fleet
 from corral.operations.request import Asked
 from corral.store import access as access_store
 from corral.store import operations as operation_store
@@ -386,3 +387,15 @@ async def test_kinds_are_what_the_table_takes(database: Database) -> None:
         operation = (await admit(database, asked(kind=kind.value.partition("_")[2]))).operation
         assert operation.kind is kind
         await actions.cancel(database, operation.id, "ann")
+
+
+async def test_of_a_fleet_only_the_named_nodes_are_read(database: Database) -> None:
+    a, b = await put_nodes(database, "a", "b")
+    for node in (a, b):
+        await put_installed(database, node, there())
+    await begun(database, asked("solo"))
+    for references in (("a",), (a.upper(),), ("a", a)):
+        async with database.transaction() as tx:
+            fleet = await read_fleet(tx, asked(nodes=references))
+        assert [node.name for node in fleet.nodes] == ["a"]
+        assert set(fleet.installed) == set(fleet.owed) == {a}

@@ -53,7 +53,7 @@ class Admission:
     async def plan(self, asked: Asked) -> Planned:
         """What would be done to which node; nothing is written."""
         async with self._database.transaction() as tx:
-            fleet = await read_fleet(tx)
+            fleet = await read_fleet(tx, asked)
         return plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
 
     async def admit_in(
@@ -67,7 +67,7 @@ class Admission:
     ) -> Admitted:
         """As a part of a larger change. Refused as a whole, or written."""
         check(asked)
-        fleet = await read_fleet(tx)
+        fleet = await read_fleet(tx, asked)
         named = None if asked.nodes is None else named_nodes(asked, fleet.nodes)
         key = scope_key(asked, None if named is None else [node.id for node in named])
         await operation_store.lock_scope(tx, key)

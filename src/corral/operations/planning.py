@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from corral.domain.backend import Assignment, Build, GalleryEntry, InstalledBackend
+from corral.domain.backend import Assignment, AssignmentState, Build, GalleryEntry, InstalledBackend
 from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound, Unprocessable
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import OperationKind
@@ -61,17 +61,26 @@ class Fleet:
     owed: Mapping[NodeId, tuple[Assignment, ...]] = field(default_factory=dict)
 
 
-async def read_fleet(tx: Transaction) -> Fleet:
-    return Fleet(
-        nodes=await node_store.list_nodes(tx),
-        installed=await installed_store.list_installed(tx),
-        owed=await assignment_store.list_owed(tx),
-    )
+async def read_fleet(tx: Transaction, asked: Asked) -> Fleet:
+    """As much of it as the request can concern: a node that is named costs the same in any fleet."""
+    if asked.nodes is None:
+        return Fleet(
+            nodes=await node_store.list_nodes(tx),
+            installed=await installed_store.list_installed(tx),
+            owed=await assignment_store.list_owed(tx),
+        )
+    nodes = await node_store.list_named(tx, asked.nodes)
+    ids = [node.id for node in nodes]
+    owed: dict[NodeId, tuple[Assignment, ...]] = {}
+    for item in sorted(await assignment_store.list_of_nodes(tx, ids), key=lambda item: item.backend):
+        if item.state is AssignmentState.OPEN:
+            owed[item.node_id] = (*owed.get(item.node_id, ()), item)
+    return Fleet(nodes=nodes, installed=await installed_store.list_installed(tx, only=ids), owed=owed)
 
 
 async def plan(tx: Transaction, asked: Asked, catalog: Builds) -> Planned:
     """Read the registry and plan."""
-    fleet = await read_fleet(tx)
+    fleet = await read_fleet(tx, asked)
     return plan_targets(asked, fleet.nodes, fleet.installed, catalog, owed=fleet.owed)
 
 

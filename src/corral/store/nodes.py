@@ -106,6 +106,14 @@ async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) ->
     return [_to_node(row) for row in await tx.execute(statement)]
 
 
+async def list_named(tx: Transaction, references: Collection[str]) -> list[Node]:
+    """Those that any of these could mean, as an id or as a name; by name."""
+    ids = [node_id for node_id in map(as_uuid, references) if node_id is not None]
+    names = [reference for reference in references if is_storable(reference)]
+    statement = _whole_node().where(nodes.c.id.in_(ids) | nodes.c.name.in_(names)).order_by(nodes.c.name)
+    return [_to_node(row) for row in await tx.execute(statement)]
+
+
 async def find_node(tx: Transaction, reference: str) -> Node | None:
     """By id, or by name. A name that looks like an id is still found by name."""
     node_id = as_uuid(reference)

@@ -108,7 +108,7 @@ class Cluster:
         for frontend in added:
             await frontend.program.start()
         for frontend in added:
-            await eventually(frontend.is_ready)
+            await eventually(frontend.is_ready, within_s=90)
 
     async def token(self, **body: Any) -> str:
         status, made = await self.frontends[0].call("POST", "/api/tokens", {"name": "e2e"} | body)

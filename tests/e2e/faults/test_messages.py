@@ -20,6 +20,9 @@ from tests.e2e.faults.scene import MIB, Scene, scene_of
 from tests.support.waiting import eventually
 from tests.worker.backends.server import trickle
 
+# Leases of 30 s run out in here, and the machine may have other work.
+pytestmark = pytest.mark.timeout(240)
+
 PHASES = [str(phase) for phase in Phase]
 
 

@@ -13,6 +13,9 @@ import pytest
 from tests.e2e.faults.scene import MIB, Scene, assert_tidy, scene_of
 from tests.support.waiting import eventually
 
+# Leases of 30 s run out in here, and the machine may have other work.
+pytestmark = pytest.mark.timeout(240)
+
 TWO = ("worker-1", "worker-2")
 AS_ROOT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 

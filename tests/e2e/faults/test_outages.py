@@ -10,6 +10,9 @@ from tests.e2e.faults.outages import nats_goes_away
 from tests.e2e.faults.scene import MIB, Scene, scene_of
 from tests.support.waiting import eventually
 
+# Leases of 30 s run out in here, and the machine may have other work.
+pytestmark = pytest.mark.timeout(240)
+
 
 @pytest.mark.behaviour("FLT-15")
 async def test_while_nats_is_away_workers_finish_and_what_is_asked_for_meanwhile_is_done_when_it_is_back(

@@ -12,12 +12,14 @@ from tests.support.waiting import eventually
 from tests.worker.backends.scene import sha256
 from tests.worker.backends.server import cut_after, page, status, trickle
 
+# Leases of 30 s run out in here, and the machine may have other work.
+pytestmark = pytest.mark.timeout(240)
+
 KB = 1000
 SLOW_SIZE = 640 * KB
 
 
 @pytest.mark.behaviour("FLT-23")
-@pytest.mark.timeout(240)
 async def test_a_source_that_answers_wrongly_never_becomes_a_backend_and_passing_trouble_is_tried_again(
     tmp_path: Path,
 ) -> None:
@@ -50,7 +52,6 @@ async def _has_failed_once(scene: Scene, key: str) -> Any:
 
 
 @pytest.mark.behaviour("FLT-24")
-@pytest.mark.timeout(240)
 async def test_a_source_of_20_kb_a_second_is_waited_for_as_long_as_bytes_move(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         # Longer than the 30 s after which a silent worker is asked, and than the lease of an operation.

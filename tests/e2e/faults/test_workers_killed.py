@@ -17,6 +17,9 @@ from tests.bus.nats_server import free_port
 from tests.e2e.faults.scene import MIB, Scene, scene_of
 from tests.support.waiting import eventually
 
+# Leases of 30 s run out in here, and the machine may have other work.
+pytestmark = pytest.mark.timeout(240)
+
 PROGRAM = Path(__file__).parent.parent / "programs" / "dying_worker.py"
 ENGINE = "fake#0"
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,9 @@ from corral.ports.bus import Delivery
 
 NODES = 1000
 WORK_S = 1.0
+# So many operations at once, on as many nodes; in the second row each is for some of them.
 MANY = 100
+MANY_NODES = 10
 SERIAL_NODES = 20
 WATCHERS = 200
 REGISTRATIONS_AT_ONCE = 16
@@ -81,9 +83,9 @@ class Bench:
             self.asked_again += 1
             await asyncio.sleep(0.2)
 
-    async def install(self, name: str, nodes: int | None = None) -> str:
-        """Ask for an installation on the whole fleet, or on its first few nodes; the operation's id."""
-        chosen = {} if nodes is None else {"nodes": [node["id"] for node in self.nodes[:nodes]]}
+    async def install(self, name: str, nodes: Sequence[dict[str, str]] | None = None) -> str:
+        """Ask for an installation on the whole fleet, or on some nodes; the operation's id."""
+        chosen = {} if nodes is None else {"nodes": [node["id"] for node in nodes]}
         told = await self.call("POST", "/api/backends/install-external", {"uri": URI, "name": name} | chosen)
         return str(told["id"])
 
@@ -325,12 +327,14 @@ async def _serial(bench: Bench) -> float:
 
 async def _at_once(bench: Bench) -> str:
     rows = []
-    for label, nodes in (("one node each", 1), (f"{MANY} nodes each", MANY)):
+    for label, nodes in (("one node each", 1), (f"{MANY_NODES} nodes each", MANY_NODES)):
         say(f"{MANY} operations, {label}")
         await bench.fleet.order(reports=False)
         async with _cost(bench) as cost:
             began = time.monotonic()
-            ids = await asyncio.gather(*(bench.install(f"many-{nodes}-{number}", nodes) for number in range(MANY)))
+            ids = await asyncio.gather(
+                *(bench.install(f"many-{nodes}-{number}", _share(bench, number, nodes)) for number in range(MANY))
+            )
             admitted_s = time.monotonic() - began
             if bench.asked_again:
                 say(f"{bench.asked_again} requests were sent again after a 503")
@@ -353,7 +357,12 @@ async def _at_once(bench: Bench) -> str:
                 },
             )
         )
-    return table(f"{MANY} operations at once, {WORK_S:g} s each on a node", rows)
+    return table(f"{MANY} operations at once on {MANY} nodes, {WORK_S:g} s each on a node", rows)
+
+
+def _share(bench: Bench, number: int, count: int) -> list[dict[str, str]]:
+    """So many of the first nodes, others for each operation, all of them equally often."""
+    return [bench.nodes[(number * count + offset) % MANY] for offset in range(count)]
 
 
 # --- watchers ---

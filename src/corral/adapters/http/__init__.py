@@ -2,6 +2,7 @@
 
 A body is read piece by piece and dropped the moment that it is over its limit, also when it arrives packed. Redirects
 are followed a few times; user and password of an address stay with its host. Proxies are those of the environment.
+The library is imported at the first call: it would be a tenth of a frontend's start, and many never fetch anything.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from importlib import import_module
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import aiohttp
 
 from corral.domain.errors import Unavailable
 from corral.ports.fetch import Fetched, Wanted
+
+if TYPE_CHECKING:
+    import aiohttp
 
 REDIRECTS_MAX = 5
 CONNECT_TIMEOUT_S = 20.0
@@ -42,6 +46,9 @@ class HttpFetcher:
             await session.close()
 
     async def fetch(self, wanted: Wanted) -> Fetched:
+        await asyncio.to_thread(import_module, "aiohttp")
+        import aiohttp  # noqa: PLC0415 - late, see above; it is there by now
+
         timeout = aiohttp.ClientTimeout(total=wanted.timeout_s, connect=CONNECT_TIMEOUT_S)
         try:
             async with self._opened().request(
@@ -69,6 +76,8 @@ class HttpFetcher:
         return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp  # noqa: PLC0415 - late, see above
+
         # Made late: aiohttp wants a running loop, and making a frontend must not need one.
         if self._session is None:
             self._session = aiohttp.ClientSession(
@@ -105,6 +114,8 @@ def _place(url: str) -> str:
 
 def _reason(error: Exception) -> str:
     """The system's own words where there are some; never the library's, which repeat the address."""
+    import aiohttp  # noqa: PLC0415 - late, see above
+
     cause = getattr(error, "os_error", None) or error
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:

@@ -6,16 +6,18 @@ from pathlib import Path
 
 from tests.e2e.faults.scene import MIB, UNDER_WAY, Scene, scene_of
 from tests.support.waiting import eventually
-from tests.worker.backends.server import held_after
+from tests.worker.backends.server import held_after, trickle
 
 TWO = ("worker-1", "worker-2")
+# A worker takes a source that has sent nothing for a minute for dead.
+STALL_S = 50.0
 
 
 async def nats_goes_away(folder: Path, away_s: float) -> None:
     """One worker ends while it cannot say so over the bus; the other is still at it when the bus is back."""
     async with scene_of(folder, *TWO) as scene:
-        begun = await _begin(scene)
-        before = await scene.until_fetched(begun, MIB // 2, nodes=2)
+        begun = await _begin(scene, away_s)
+        before = await scene.until_fetched(begun, MIB // 16, nodes=2)
         await scene.cluster.nats.kill()
         await scene.cluster.become(dict.fromkeys(TWO, "unhealthy"))
         scene.offer("meanwhile")
@@ -35,10 +37,14 @@ async def nats_goes_away(folder: Path, away_s: float) -> None:
         assert scene.fetched("begun") == scene.fetched("meanwhile") == [None, None]
 
 
-async def _begin(scene: Scene) -> str:
-    """Two downloads, of which the second stands still for longer."""
+async def _begin(scene: Scene, away_s: float) -> str:
+    """Two downloads, of which the second takes longer than the outage."""
     file = scene.offer("begun")
-    file.faults = [held_after(len(file.body) // 2, let) for let in (scene.let, scene.let_late)]
+    late = held_after(len(file.body) // 2, scene.let_late)
+    if away_s > STALL_S:
+        # A source that stands still would be asked again meanwhile; this one only takes its time.
+        late = trickle(int(away_s) + 60, 1.0)
+    file.faults = [held_after(len(file.body) // 2, scene.let), late]
     return await scene.ask("begun", *TWO)
 
 

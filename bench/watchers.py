@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 
 import uvloop
 
@@ -24,6 +25,7 @@ class Watcher:
         self.bytes = 0
         self._first = first
         self._behind = behind
+        self._times: Counter[bytes] = Counter()
 
     async def run(self, port: int, key: str, ready: asyncio.Event) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=64 * 1024 * 1024)
@@ -45,9 +47,11 @@ class Watcher:
             return
         self.progress += 1
         now = time.monotonic()
-        # Which operation and which revision; the rest is not read.
+        # Which operation, which revision and the how manieth time; the rest is not read.
         at = frame.index(b'"rev":')
         name = frame[frame.index(b'"key":') : frame.index(b'"at":')] + frame[at : frame.index(b",", at)]
+        self._times[name] += 1
+        name += b" %d" % self._times[name]
         self._behind.append(now - self._first.setdefault(name, now))
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from corral.bus.messages import BackendCommand, GetJobs, JobAccepted, JobEvent, Jobs
 from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, JOBS_GET, Role
-from corral.domain.errors import Unavailable, Unprocessable
+from corral.domain.errors import StoreUnavailable, Unavailable, Unprocessable
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation
 from corral.domain.replica import Replica, ReplicaState
 from corral.ports.bus import Delivery
+from corral.store import dispatch as dispatch_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database, count_statements
 from tests.bus.nats_server import NatsServer
@@ -514,3 +515,25 @@ async def test_two_frontends_never_drive_the_same_operation(database: Database, 
         assert len(both[0].dispatcher.held | both[1].dispatcher.held) == 6
     finally:
         await other.close()
+
+
+async def test_an_outage_while_nodes_are_told_fails_no_operation(
+    database: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+
+    async def away(*_: Any) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as outage:
+        outage.setattr(dispatch_store, "require", away)
+        await frontend.turn()
+    assert len(worker.commands) == 1
+    assert (await read(database, operation)).state == "running", "an outage of PostgreSQL is no fault of the operation"
+    frontend.clock.ahead += 60
+    await frontend.run()
+    await worker.finish()
+    await frontend.run()
+    assert (await read(database, operation)).state == "completed"

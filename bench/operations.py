@@ -73,7 +73,7 @@ class Bench:
     asked_again: int = 0
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """As the product's own client does, it asks again when the frontend has no room at the moment."""
+        """Asks again when the frontend has no room at the moment, and counts that."""
         while True:
             async with self.session.request(method, f"{self.running.url}{path}", json=body) as answer:
                 told = await answer.json()

@@ -42,6 +42,7 @@ from tests.operations.scene import (
 )
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined, silence
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -137,6 +138,30 @@ async def test_wishes_of_two_frontends_for_one_node_leave_one_assignment_with_th
     assert left.generation == winner.targets[0].generation
     assert loser.targets[0].generation < left.generation
     assert states(loser) == {"a": "superseded"}
+
+
+@pytest.mark.behaviour("OPS-51")
+async def test_a_wish_that_is_written_at_the_same_moment_is_seen_and_replaced(
+    database: Database, second: Database
+) -> None:
+    """Neither had an assignment to find when it began."""
+    await put_nodes(database, "a")
+    one = (await admit(database, asked(nodes=("a",)))).operation
+    other = (await admit(database, asked("cpu-engine", "install", nodes=("a",)))).operation
+    async with asyncio.TaskGroup() as group, database.transaction() as tx:
+        planned = await planning.plan(tx, asked(nodes=("a",)), catalog())
+        await assignment_store.assign(tx, one, planned.targets, ids)
+        group.create_task(begin(second, other))
+        await waits_for_a_lock(database)
+    assert states(await read(database, one)) == {"a": "superseded"}
+    assert [item.operation_id for item in await owed(database)] == [other.id]
+
+
+async def waits_for_a_lock(database: Database) -> None:
+    async def look() -> bool:
+        return bool(await sql(database, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+
+    await eventually(look)
 
 
 async def test_generations_grow_also_after_the_older_row_is_gone(database: Database) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from corral.bus.messages import OperationDelta
 from corral.bus.subjects import OPERATION_DELTA
-from corral.domain.errors import CorralError
+from corral.domain.errors import CorralError, TooLarge
 from corral.operations.hearing import merged_targets
 from corral.ports.bus import Bus, Delivery
 
@@ -44,8 +44,10 @@ class Deltas:
         for delta in waiting.values():
             try:
                 await self._bus.publish(OPERATION_DELTA, delta)
+            except TooLarge:
+                continue  # The peers' watchers read it from the rows.
             except CorralError:
-                break  # The peers' watchers read it from the rows.
+                break  # So they do when the bus is away.
         return len(waiting)
 
     async def on_delta(self, delivery: Delivery[OperationDelta]) -> None:

@@ -202,6 +202,9 @@ def _planner(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node], Pl
 
 def _installation(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node], PlannedTarget]:
     external = catalog.external(asked.uri, asked.backend, asked.alias, asked.sha256) if asked.uri else None
+    if external is not None and asked.version:
+        # Nobody but the admin knows what lies at the address.
+        external = replace(external, version=asked.version)
     if external is None:
         _check_entry(asked, catalog)
 

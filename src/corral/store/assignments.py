@@ -42,6 +42,9 @@ class Owed:
 
 
 # Whoever drains or removes a node holds its row; this waits for them and sees what they did. Heartbeats do not wait.
+# One after the other: of two that come at once for one node, each would miss that it replaces the other.
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('assign', 0))")
+
 _LOCK_NODES = text("""
     SELECT id::text AS id, (drained_at IS NULL AND approved_at IS NOT NULL AND node_type = 'backend') AS is_usable
       FROM nodes WHERE id = ANY(CAST(:ids AS uuid[])) ORDER BY id FOR KEY SHARE
@@ -99,6 +102,7 @@ async def assign(tx: Transaction, operation: Operation, planned: Sequence[Planne
     if not planned:
         return
     wishes = [_wish(target, ids.new_id()) for target in planned]
+    await tx.execute(_ONE_AT_A_TIME)
     # Before the nodes: whoever takes a node out holds its operations first.
     await _lock_replaced(tx, wishes, operation)
     rows = await tx.execute(_LOCK_NODES, {"ids": [target.node.id for target in planned]})

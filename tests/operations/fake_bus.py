@@ -15,11 +15,13 @@ from corral.bus.codec import decode, decode_reply, encode
 from corral.bus.messages import (
     BackendCommand,
     CancelJob,
+    Describe,
     GetJobs,
     JobAccepted,
     JobCancelled,
     JobEvent,
     Jobs,
+    NodeDescription,
 )
 from corral.bus.subjects import JOB_EVENT, SubjectSpec, pattern, subject
 from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable
@@ -58,6 +60,8 @@ class FakeWorker:
         match message:
             case BackendCommand():
                 return self._accept(name, message)
+            case Describe():
+                return NodeDescription(node_id=self.node, boot_id=BOOT, name=self.node, version="0.0.1", uptime_s=1.0)
             case GetJobs():
                 self.asked += message.job_ids
                 return Jobs(boot_id=BOOT, jobs=tuple(self.jobs[key] for key in message.job_ids if key in self.jobs))

@@ -392,6 +392,25 @@ async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: 
     assert (refused.state, refused.fault.text if refused.fault else "") == ("error", "This machine has no room for it.")
 
 
+async def test_a_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once_corral_was_upgraded_there(
+    database: Database, hub: Hub
+) -> None:
+    (old,) = await workers(database, hub, "old")
+    old.lacks = frozenset({"backend.install"})
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("solo"))
+    await frontend.run()
+    waiting = await target(database, operation, old.node)
+    assert (waiting.state, waiting.fault.code if waiting.fault else "") == ("queued", "command_unknown")
+    assert waiting.fault is not None
+    assert "older Corral" in waiting.fault.text
+    assert await events(database, "node.bus_changed") == []
+    old.lacks = frozenset()
+    await age(database, operation, 60)
+    await frontend.run()
+    assert states(await read(database, operation)) == {"old": "working"}
+
+
 @pytest.mark.behaviour("OPS-57")
 async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_were_stopped(
     database: Database, hub: Hub

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from corral.bus.messages import BackendCommand, CancelJob, GetJobs, JobAccepted, JobEvent
+from corral.bus.messages import BackendCommand, CancelJob, Describe, GetJobs, JobAccepted, JobEvent, NodeDescription
 from corral.bus.subjects import (
     BACKEND_DELETE,
     BACKEND_INSTALL,
@@ -19,6 +19,7 @@ from corral.bus.subjects import (
     BACKEND_UPGRADE,
     JOBS_CANCEL,
     JOBS_GET,
+    NODE_DESCRIBE,
     SubjectSpec,
 )
 from corral.domain.backend import Assignment, Desired
@@ -27,6 +28,7 @@ from corral.domain.node import NodeId
 from corral.domain.operation import Fault, JobId, Target
 from corral.operations.hearing import CODE_MAX, TEXT_MAX, heard, plain, stopped_by
 from corral.operations.numbers import CommandOutcome, Numbers
+from corral.policy import faults
 from corral.policy.progress import News, NoAnswer, NobodyListens, Refused, UnknownJob
 from corral.ports.bus import Bus
 
@@ -111,7 +113,11 @@ class Teller:
                 operation_id=command.operation_id,
                 force=True,
             )
-            return await self._accepted(BACKEND_INSTALL, forced, target)
+            outcome = await self._accepted(BACKEND_INSTALL, forced, target)
+        if isinstance(outcome.news, NobodyListens) and await self._is_there(target.node):
+            # An older worker. It keeps its assignment, and does it once Corral was upgraded there.
+            text = f"The worker does not know {_COMMANDS[assignment.desired].name}; it may run an older Corral."
+            return _told(target, Refused(fault=Fault(code=faults.COMMAND_UNKNOWN, text=text)))
         return outcome
 
     async def ask(self, target: Target) -> Told:
@@ -141,6 +147,11 @@ class Teller:
             stopped=() if job is None else stopped_by(job),
             is_stop=True,
         )
+
+    async def _is_there(self, node: NodeId) -> bool:
+        """Nobody listens to one subject: is the worker off the bus, or does it only lack this command?"""
+        answer = await _outcome(lambda: self._bus.request(NODE_DESCRIBE, Describe(), node=node))
+        return isinstance(answer, NodeDescription)
 
     async def _accepted(
         self, spec: SubjectSpec[BackendCommand, JobAccepted], command: BackendCommand, target: Target

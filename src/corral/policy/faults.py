@@ -19,6 +19,7 @@ DEADLINE_PASSED = "deadline_passed"
 DEAD_LETTER = "dead_letter"
 CANCELLED_ON_NODE = "cancelled_on_node"
 OWNER_LOST = "owner_lost"
+COMMAND_UNKNOWN = "command_unknown"
 INTERNAL = "internal"
 
 TRANSIENT = frozenset(
@@ -28,6 +29,7 @@ TRANSIENT = frozenset(
         "worker_restarted",
         INTERNAL,
         NODE_UNREACHABLE,
+        COMMAND_UNKNOWN,  # an older worker: until Corral is upgraded there
     }
 )
 PERMANENT = frozenset(

@@ -26,6 +26,7 @@ _BODIES: dict[str, Any] = {
     "{node}/backends/install": {"backend": "b"},
     "{node}/backends/upgrade": {"backend": "b"},
     "{node}/backends/reinstall": {"backend": "b"},
+    "{node}/backends/rollback": {"backend": "b"},
     "{node}/backends/delete": {"backend": "b"},
     "{node}/backends/start": {"backend": "b"},
     "{node}/backends/stop": {"all": True},

@@ -10,6 +10,7 @@ from corral.domain.cluster import Event, Position
 from corral.store.database import Database, count_statements
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined
+from tests.support.waiting import eventually
 
 
 def _event(number: int, key: str) -> Event:
@@ -32,7 +33,11 @@ async def test_many_nodes_that_change_at_once_are_read_at_once(frontend: Running
 @pytest.mark.behaviour("HB-8")
 async def test_an_event_about_a_node_that_is_gone_forgets_it(frontend: RunningFrontend) -> None:
     node = await joined(frontend, "n")
-    assert node.id in frontend.core.directory._nodes
+
+    async def is_known() -> bool:
+        return node.id in frontend.core.directory._nodes
+
+    await eventually(is_known)
     await frontend.call("DELETE", f"/api/nodes/{node.id}")
     await frontend.core.directory.follow([_event(1, node.id), _event(2, "no id at all")])
     assert node.id not in frontend.core.directory._nodes

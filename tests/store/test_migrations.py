@@ -19,6 +19,7 @@ from corral.domain.errors import Conflict
 from corral.store import migrate as migrate_module
 from corral.store.database import Database, count_statements
 from corral.store.migrate import HEAD, migrate
+from corral.store.model_schema import model_names  # noqa: F401 - its tables belong to the same metadata
 from corral.store.schema import Xid8, metadata
 from tests.support.databases import fresh_database
 

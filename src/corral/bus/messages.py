@@ -94,6 +94,72 @@ class StartBackend:
     model_path: str = ""
     threads: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    # Of a replica; empty for a process that is only tried out.
+    revision: str = ""
+    operation_id: str = ""
+    ready_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileItem:
+    """A file of a model, as content; `path` is where it belongs in the model's folder."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobPlace:
+    """Where a content can be had. They are tried in order, and any of them may have only a part of it by now.
+
+    `kind`: node (another worker; `url` is its port and `ticket` lets this one in), library (the frontends that this
+    worker knows; `url` is empty) or storage (an address that needs nothing more). Without a sha256 it is for all files.
+    """
+
+    kind: str
+    url: str = ""
+    ticket: str = field(default="", repr=False)
+    sha256: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageModel:
+    """Have the files of a model; a job. What is there already, and right, is not fetched again."""
+
+    job_id: str
+    model: str
+    revision: str
+    files: tuple[FileItem, ...] = ()
+    places: tuple[BlobPlace, ...] = ()
+    operation_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadModel:
+    """Run one replica: install the backend if it is missing, have the files, start the process, wait until it is ready.
+
+    One job. Sent twice it is still one; after a worker's restart it goes on where it was. `revision` is the model's run
+    hash: the process carries it, and a running one with another is ended first.
+    """
+
+    job_id: str
+    model: str
+    replica: int
+    revision: str
+    # The concrete name, and what to install if it is not there.
+    backend: str
+    build: Mapping[str, object] | None = None
+    files: tuple[FileItem, ...] = ()
+    places: tuple[BlobPlace, ...] = ()
+    # What the engine is given, relative to the model's folder; empty: the folder itself.
+    entry: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    # How long the engine may take until it is ready. None: what its manifest says.
+    ready_s: float | None = None
+    operation_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +323,7 @@ class ModelStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModel:
-    """Remove a model's files from the models folder."""
+    """Remove a model's files. Contents that another model of the node uses stay."""
 
     model: str
 
@@ -286,6 +352,15 @@ class RunningProcess:
     # starting, ready, or backing off after crashes; dead and stopping ones are not told.
     state: str = "ready"
     restarts: int = 0
+    # The run hash that it was loaded with; empty: it was started by hand, and no request goes to it.
+    revision: str = ""
+    operation_id: str = ""
+    threads: int = 1
+    # What it takes of the machine; absent if nobody has measured it.
+    vram_bytes: int | None = None
+    ram_bytes: int | None = None
+    # What to show to it; empty if it checks nothing.
+    engine_key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

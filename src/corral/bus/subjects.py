@@ -28,6 +28,7 @@ from corral.bus.messages import (
     Jobs,
     ListBackends,
     ListRunning,
+    LoadModel,
     Log,
     ModelDeleted,
     ModelStopped,
@@ -35,6 +36,7 @@ from corral.bus.messages import (
     OperationDelta,
     ReadLog,
     Running,
+    StageModel,
     StartBackend,
     StopAnswer,
     StopBackend,
@@ -216,6 +218,8 @@ BACKEND_LOGS = _command(
 )
 JOBS_GET = _command("jobs.get", GetJobs, Jobs, "Where jobs are, also those that have ended.")
 JOBS_CANCEL = _command("jobs.cancel", CancelJob, JobCancelled, "Stop a job, with or without its partial files.")
+MODEL_LOAD = _command("model.load", LoadModel, JobAccepted, "Run a replica: engine, files, process; a job.")
+MODEL_STAGE = _command("model.stage", StageModel, JobAccepted, "Have the files of a model; a job.")
 MODEL_STOP = _command(
     "model.stop",
     StopModel,
@@ -265,6 +269,8 @@ SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     JOBS_GET,
     JOBS_CANCEL,
     JOB_EVENT,
+    MODEL_LOAD,
+    MODEL_STAGE,
     MODEL_STOP,
     MODEL_DELETE,
     MODELS_RUNNING,

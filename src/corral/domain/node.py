@@ -103,12 +103,19 @@ class Node:
 
     # When it last told which backends it has. None: never, which is not the same as having none.
     backends_at: datetime | None = None
+    # The same for its processes and files.
+    holdings_at: datetime | None = None
 
     created_at: datetime
     updated_at: datetime
 
     labels: tuple[Label, ...] = ()
+    # Set aside for loads that run.
     reserved_vram: int = 0
+    reserved_ram: int = 0
+    reserved_disk: int = 0
+    # Handed out to the replicas that are here, whatever their state.
+    held_threads: int = 0
     model_count: int = 0
     in_flight_count: int = 0
 

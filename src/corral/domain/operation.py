@@ -31,6 +31,11 @@ class OperationKind(StrEnum):
     BACKEND_REINSTALL = "backend_reinstall"
     BACKEND_ROLLBACK = "backend_rollback"
     BACKEND_DELETE = "backend_delete"
+    MODEL_INSTALL = "model_install"  # fetch the files into the library
+    MODEL_LOAD = "model_load"  # have one replica more: engine, files, process
+    MODEL_STAGE = "model_stage"  # have the files on nodes, ahead of a load
+    MODEL_UNLOAD = "model_unload"  # end replicas
+    MODEL_DELETE = "model_delete"  # end replicas, remove every copy, forget the model
 
     @property
     def pool(self) -> str:
@@ -39,7 +44,7 @@ class OperationKind(StrEnum):
 
     @property
     def is_deletion(self) -> bool:
-        return self is OperationKind.BACKEND_DELETE
+        return self in (OperationKind.BACKEND_DELETE, OperationKind.MODEL_DELETE, OperationKind.MODEL_UNLOAD)
 
     @property
     def is_backend(self) -> bool:
@@ -114,7 +119,11 @@ class Phase(StrEnum):
     STOPPING = "stopping"
     COMMITTING = "committing"
     REMOVING = "removing"
+    PLACING = "placing"
+    MAKING_ROOM = "making_room"
+    STAGING = "staging"
     STARTING = "starting"
+    LOADING = "loading"
 
 
 class JobState(StrEnum):

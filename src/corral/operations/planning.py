@@ -198,6 +198,7 @@ def _planner(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node], Pl
             return lambda node: _return(asked, fleet, node)
         case OperationKind.BACKEND_UPGRADE | OperationKind.BACKEND_REINSTALL:
             return lambda node: _replacement(asked, fleet, catalog, node)
+    raise AssertionError(f"{asked.kind} plans no backend")
 
 
 def _installation(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node], PlannedTarget]:

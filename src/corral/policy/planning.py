@@ -55,6 +55,7 @@ def desired_of(kind: OperationKind, previous: Mapping[str, Any] | None = None) -
             return Desired.ROLLED_BACK
         case OperationKind.BACKEND_DELETE:
             return Desired.ABSENT
+    raise AssertionError(f"{kind} wants no backend of anybody")
 
 
 def refusal_of(node: Node) -> Conflict | None:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Select, and_, delete, func, select, text, update
+from sqlalchemy import Column, Select, and_, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
 from corral.store.database import Transaction, as_uuid, is_storable
+from corral.store.model_schema import replica_use
 from corral.store.schema import NOW, node_labels, nodes, replicas, reservations
 
 HARDWARE_COLUMNS = tuple(field.name for field in fields(Hardware))
@@ -31,22 +32,31 @@ def _whole_node() -> Select[Any]:
         .where(node_labels.c.node_id == nodes.c.id)
         .scalar_subquery()
     )
-    reserved = (
-        select(func.coalesce(func.sum(reservations.c.vram_bytes), 0))
-        .where(reservations.c.node_id == nodes.c.id)
-        .scalar_subquery()
-    )
     loaded = and_(replicas.c.node_id == nodes.c.id, replicas.c.state == "loaded")
+    used = replicas.join(replica_use, replica_use.c.replica_id == replicas.c.id)
     return select(
         nodes,
         labels.label("label_rows"),
-        reserved.label("reserved_vram"),
+        *(
+            _reserved(column)
+            for column in (reservations.c.vram_bytes, reservations.c.ram_bytes, reservations.c.disk_bytes)
+        ),
+        select(func.coalesce(func.sum(replicas.c.threads), 0))
+        .where(replicas.c.node_id == nodes.c.id)
+        .scalar_subquery()
+        .label("held_threads"),
         select(func.count(func.distinct(replicas.c.model))).where(loaded).scalar_subquery().label("model_count"),
-        select(func.coalesce(func.sum(replicas.c.in_flight), 0))
-        .where(loaded)
+        select(func.coalesce(func.sum(replica_use.c.in_flight), 0))
+        .select_from(used)
+        .where(loaded, replica_use.c.expires_at > func.corral_now())
         .scalar_subquery()
         .label("in_flight_count"),
     )
+
+
+def _reserved(column: Column[int]) -> Any:
+    total = select(func.coalesce(func.sum(column), 0)).where(reservations.c.node_id == nodes.c.id)
+    return total.scalar_subquery().label(f"reserved_{column.name}")
 
 
 def _to_node(row: Any) -> Node:
@@ -84,7 +94,11 @@ def _to_node(row: Any) -> Node:
         created_at=values["created_at"],
         updated_at=values["updated_at"],
         labels=_effective_labels(values["label_rows"]),
-        reserved_vram=int(values["reserved_vram"]),
+        holdings_at=values["holdings_at"],
+        reserved_vram=int(values["reserved_vram_bytes"]),
+        reserved_ram=int(values["reserved_ram_bytes"]),
+        reserved_disk=int(values["reserved_disk_bytes"]),
+        held_threads=int(values["held_threads"]),
         model_count=values["model_count"],
         in_flight_count=int(values["in_flight_count"]),
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import delete, func, select, text, tuple_, update
+from sqlalchemy import Select, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import Conflict
@@ -17,6 +17,7 @@ from corral.policy.labels import parse_selector
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Transaction
+from corral.store.model_schema import replica_use
 from corral.store.schema import NOW, replicas, reservations, rules
 
 
@@ -26,8 +27,15 @@ async def put_replica(tx: Transaction, replica: Replica) -> None:
         "state": replica.state,
         "address": replica.address,
         "revision": replica.revision,
-        "in_flight": replica.in_flight,
-        "last_used_at": replica.last_used_at,
+        "engine_key": replica.engine_key,
+        "backend": replica.backend,
+        "version": replica.version,
+        "operation_id": replica.operation_id,
+        "vram_bytes": replica.vram_bytes,
+        "ram_bytes": replica.ram_bytes,
+        "threads": replica.threads,
+        "load_s": replica.load_s,
+        "loaded_at": replica.loaded_at,
     }
     statement = insert(replicas).values(
         id=replica.id, node_id=replica.node_id, model=replica.model, replica_index=replica.index, **values
@@ -39,10 +47,28 @@ async def put_replica(tx: Transaction, replica: Replica) -> None:
     )
 
 
-async def list_replicas(tx: Transaction, node_id: NodeId | None = None) -> list[Replica]:
-    statement = select(replicas).order_by(replicas.c.model, replicas.c.node_id, replicas.c.replica_index)
+def _all() -> Select[Any]:
+    """Replicas with what the frontends' unexpired leases say of their use."""
+    use = (
+        select(
+            replica_use.c.replica_id,
+            func.sum(replica_use.c.in_flight).filter(replica_use.c.expires_at > func.corral_now()).label("in_flight"),
+            func.max(replica_use.c.last_used_at).label("last_used_at"),
+        )
+        .group_by(replica_use.c.replica_id)
+        .subquery()
+    )
+    return select(replicas, use.c.in_flight, use.c.last_used_at).join_from(
+        replicas, use, use.c.replica_id == replicas.c.id, isouter=True
+    )
+
+
+async def list_replicas(tx: Transaction, node_id: NodeId | None = None, *, model: str | None = None) -> list[Replica]:
+    statement = _all().order_by(replicas.c.model, replicas.c.node_id, replicas.c.replica_index)
     if node_id is not None:
         statement = statement.where(replicas.c.node_id == node_id)
+    if model is not None:
+        statement = statement.where(replicas.c.model == model)
     return [_to_replica(row) for row in await tx.execute(statement)]
 
 
@@ -100,8 +126,20 @@ def _to_replica(row: Any) -> Replica:
         state=ReplicaState(row.state),
         address=row.address,
         revision=row.revision,
-        in_flight=row.in_flight,
+        engine_key=row.engine_key,
+        backend=row.backend,
+        version=row.version,
+        operation_id=row.operation_id,
+        vram_bytes=row.vram_bytes,
+        ram_bytes=row.ram_bytes,
+        threads=row.threads,
+        load_s=row.load_s,
+        loaded_at=row.loaded_at,
+        in_flight=int(row.in_flight or 0),
         last_used_at=row.last_used_at,
+        stop_reason=row.stop_reason,
+        stop_attempts=row.stop_attempts,
+        stop_problem=row.stop_problem,
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables. `migrations/` makes them; a test holds the two against each other.
+"""The tables, with `model_schema.py`. `migrations/` makes them; a test holds the two against each other.
 
 Every table that hangs on a node has a foreign key with ON DELETE CASCADE: removing a node leaves nothing behind.
 `operations`, their targets and events are history instead: they outlive the nodes that they were about, so they keep a
@@ -106,6 +106,8 @@ nodes = Table(
     Column("budget_override", String(64)),
     # When it last told which backends it has; NULL: it never has, which is not the same as having none.
     Column("backends_at", TIME),
+    # The same for its processes and files.
+    Column("holdings_at", TIME),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
     CheckConstraint("node_type IN ('backend', 'agent')", name="node_type"),
@@ -134,15 +136,32 @@ replicas = Table(
     Column("replica_index", Integer, nullable=False),
     Column("state", String(16), nullable=False),
     Column("address", String(255), nullable=False, server_default=""),
+    # The model's run hash when it was loaded; with another one than the model has now, it gets no requests.
     Column("revision", String(64), nullable=False, server_default=""),
-    Column("in_flight", Integer, nullable=False, server_default=text("0")),
-    Column("last_used_at", TIME),
+    Column("engine_key", Text, nullable=False, server_default=""),
+    Column("backend", String(255), nullable=False, server_default=""),
+    Column("version", String(128), nullable=False, server_default=""),
+    Column("operation_id", ID),
+    Column("vram_bytes", BigInteger),
+    Column("ram_bytes", BigInteger),
+    Column("threads", Integer, nullable=False, server_default=text("1")),
+    Column("load_s", Float),
+    Column("loaded_at", TIME),
+    # When the worker last listed its process, and how often in a row it did not.
+    Column("confirmed_at", TIME),
+    Column("misses", Integer, nullable=False, server_default=text("0")),
+    # Of one that is being unloaded: why, when to tell the worker next, and what kept it so far.
+    Column("stop_reason", Text, nullable=False, server_default=""),
+    Column("stop_due_at", TIME),
+    Column("stop_attempts", Integer, nullable=False, server_default=text("0")),
+    Column("stop_problem", Text, nullable=False, server_default=""),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
     UniqueConstraint("node_id", "model", "replica_index"),
     CheckConstraint("state IN ('staging', 'loading', 'loaded', 'unloading')", name="state"),
-    CheckConstraint("replica_index >= 0 AND in_flight >= 0", name="not_negative"),
+    CheckConstraint("replica_index >= 0 AND threads >= 0", name="not_negative"),
 )
+Index("replicas_stop_idx", replicas.c.stop_due_at, postgresql_where=text("state = 'unloading'"))
 
 reservations = Table(
     "reservations",
@@ -151,10 +170,13 @@ reservations = Table(
     node_id_column(),
     # Whose load it is; a holder reserves once per node, and the reservation lives as long as the load.
     Column("holder", String(255), nullable=False),
-    Column("vram_bytes", BigInteger, nullable=False),
+    Column("vram_bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("ram_bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("disk_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     UniqueConstraint("node_id", "holder"),
-    CheckConstraint("vram_bytes > 0", name="vram_bytes"),
+    CheckConstraint("vram_bytes >= 0 AND ram_bytes >= 0 AND disk_bytes >= 0", name="not_negative"),
+    CheckConstraint("vram_bytes + ram_bytes + disk_bytes > 0", name="something"),
 )
 
 rules = Table(
@@ -164,11 +186,17 @@ rules = Table(
     Column("selector", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("min_replicas", Integer, nullable=False, server_default=text("0")),
     Column("max_replicas", Integer, nullable=False, server_default=text("0")),
+    Column("spreads", Boolean, nullable=False, server_default=text("false")),
+    Column("windows", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    Column("time_zone", String(64), nullable=False, server_default="UTC"),
+    Column("route_policy", String(32), nullable=False, server_default=""),
     Column("unsatisfiable_until", TIME),
     Column("unsatisfiable_ticks", Integer, nullable=False, server_default=text("0")),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
     CheckConstraint("jsonb_typeof(selector) = 'object'", name="selector"),
+    CheckConstraint("min_replicas >= 0 AND max_replicas >= 0", name="not_negative"),
+    CheckConstraint("NOT spreads OR (min_replicas = 0 AND max_replicas = 0)", name="spreads"),
 )
 
 join_tokens = Table(
@@ -314,7 +342,8 @@ operations = Table(
         name="state",
     ),
     CheckConstraint(
-        "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_rollback', 'backend_delete')",
+        "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_rollback', 'backend_delete',"
+        " 'model_install', 'model_load', 'model_stage', 'model_unload', 'model_delete')",
         name="kind",
     ),
     CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),

@@ -1,0 +1,148 @@
+"""The tables of models: their configurations and contents, where copies lie, and who uses a replica.
+
+A row of a model goes with it. What nodes hold (`staged_*`) and what has to be removed from them (`model_removals`)
+does not: copies outlive the model until their workers have removed them.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from corral.store.schema import ID, NOW, TIME, metadata, node_id_column
+
+models = Table(
+    "models",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("revision", Integer, nullable=False),
+    Column("run_hash", String(64), nullable=False),
+    Column("config", JSONB, nullable=False),
+    # What the headers of its files say; NULL: not fetched yet.
+    Column("facts", JSONB),
+    # What a replica was seen to take, by the run hash that it was seen with: instead of an estimate.
+    Column("observed", JSONB),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+)
+
+model_revisions = Table(
+    "model_revisions",
+    metadata,
+    Column("model", String(255), ForeignKey("models.name", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("run_hash", String(64), nullable=False),
+    Column("config", JSONB, nullable=False),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("created_by", String(255), nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+)
+
+# Every name under which a model is asked for, its own included: a name means one model.
+model_names = Table(
+    "model_names",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("model", String(255), ForeignKey("models.name", ondelete="CASCADE"), nullable=False, index=True),
+)
+
+# A content that the cluster knows: its size and the sha256 of each of its chunks, 32 bytes each.
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("chunks", LargeBinary, nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+)
+
+# What the present revision of a model is made of. No rows: its files have not been fetched.
+model_files = Table(
+    "model_files",
+    metadata,
+    Column("model", String(255), ForeignKey("models.name", ondelete="CASCADE"), primary_key=True),
+    Column("path", String(1024), primary_key=True),
+    Column("sha256", String(64), ForeignKey("blobs.sha256"), nullable=False, index=True),
+)
+
+# Which frontends, or the storage that they share, hold a content; nodes report their own below.
+library_files = Table(
+    "library_files",
+    metadata,
+    Column("sha256", String(64), ForeignKey("blobs.sha256", ondelete="CASCADE"), primary_key=True),
+    # A frontend's id, or the name of the storage or folder that all of them share.
+    Column("holder", String(255), primary_key=True),
+    Column("is_shared", Boolean, nullable=False, server_default=text("false")),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+)
+
+# What a node has on its disk, or is being sent, as it reports it.
+staged_files = Table(
+    "staged_files",
+    metadata,
+    node_id_column(primary_key=True),
+    Column("sha256", String(64), primary_key=True, index=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("is_whole", Boolean, nullable=False, server_default=text("true")),
+    Column("reported_at", TIME, nullable=False, server_default=NOW),
+)
+
+# Models whose files a node has or ever got: where a deletion has to go.
+staged_models = Table(
+    "staged_models",
+    metadata,
+    node_id_column(primary_key=True),
+    Column("model", String(255), primary_key=True, index=True),
+    Column("revision", String(64), nullable=False, server_default=""),
+    Column("reported_at", TIME, nullable=False, server_default=NOW),
+)
+
+# Copies that have to go, also from nodes that are away; a row lives until its worker has said that they are gone.
+model_removals = Table(
+    "model_removals",
+    metadata,
+    node_id_column(primary_key=True),
+    Column("model", String(255), primary_key=True),
+    Column("operation_id", ID),
+    Column("due_at", TIME, nullable=False, server_default=NOW, index=True),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("problem", Text, nullable=False, server_default=""),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+)
+
+# Who is using a replica: one row per frontend that has lately sent it requests. A frontend that dies lets its rows
+# expire, so a count never leaks.
+replica_use = Table(
+    "replica_use",
+    metadata,
+    Column("replica_id", ID, ForeignKey("replicas.id", ondelete="CASCADE"), primary_key=True),
+    Column("frontend_id", String(64), primary_key=True),
+    Column("in_flight", Integer, nullable=False),
+    Column("last_used_at", TIME),
+    Column("expires_at", TIME, nullable=False),
+    CheckConstraint("in_flight >= 0", name="in_flight"),
+)
+
+# Requests that wait for a model at a frontend, with the same kind of lease.
+model_demand = Table(
+    "model_demand",
+    metadata,
+    Column("model", String(255), primary_key=True),
+    Column("frontend_id", String(64), primary_key=True),
+    Column("waiting", Integer, nullable=False),
+    Column("asked_at", TIME, nullable=False),
+    Column("expires_at", TIME, nullable=False),
+    CheckConstraint("waiting >= 0", name="waiting"),
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from corral.wire.backends import BackendsReportIn
+from corral.wire.holdings import HoldingsIn
 from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 
@@ -25,6 +26,10 @@ class ControlPlane(Protocol):
 
     async def report_backends(self, node_id: str, report: BackendsReportIn) -> None:
         """Everything that is installed here."""
+        ...
+
+    async def report_holdings(self, node_id: str, report: HoldingsIn) -> None:
+        """Everything that runs here, and the files of models."""
         ...
 
     async def drain(self, node_id: str, boot_id: str) -> None:

@@ -15,6 +15,7 @@ from corral.client.http import Call, Transport
 from corral.domain.errors import InvalidRequest, Unavailable
 from corral.ports.runtime import Clock, Ids
 from corral.wire.backends import BackendsReportIn
+from corral.wire.holdings import HoldingsIn
 from corral.wire.nodes import (
     CredentialsIn,
     CredentialsOut,
@@ -80,6 +81,10 @@ class HttpControl:
     async def report_backends(self, node_id: str, report: BackendsReportIn) -> None:
         call = Call(method="POST", path=_path(node_id, "backends"), body=report)
         # Any good answer will do; what it says is nothing to act on.
+        await self._somewhere(lambda frontend: frontend.own.send(call))
+
+    async def report_holdings(self, node_id: str, report: HoldingsIn) -> None:
+        call = Call(method="POST", path=_path(node_id, "holdings"), body=report)
         await self._somewhere(lambda frontend: frontend.own.send(call))
 
     async def drain(self, node_id: str, boot_id: str) -> None:

@@ -1,6 +1,7 @@
-"""What jobs are made of: an installer, a supervisor of processes, and a way to tell how far one is.
+"""What jobs are made of: an installer, files of models, a supervisor of processes, and a way to tell how far one is.
 
-The simulator has an installer without a disk and a supervisor without processes; everything else is the product's.
+The simulator has an installer and files without a disk and a supervisor without processes; everything else is the
+product's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from corral.bus.messages import Log, ReadLog, RunningProcess, StartBackend
+from corral.bus.messages import BlobPlace, FileItem, Log, ModelDeleted, ReadLog, RunningProcess, StartBackend
 from corral.domain.backend import Build, InstalledBackend, Manifest
 from corral.domain.operation import Phase
 
@@ -112,8 +113,62 @@ class Installer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldModel:
+    """A model whose files are all here, and right."""
+
+    name: str
+    # The run hash that its files were last fetched for.
+    revision: str
+    files: tuple[FileItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBlob:
+    """A content. Of one that is not whole, some chunks are here and verified."""
+
+    sha256: str
+    size_bytes: int
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldFiles:
+    models: tuple[HeldModel, ...] = ()
+    blobs: tuple[HeldBlob, ...] = ()
+
+
+class Files(Protocol):
+    """The files of models on this machine. All methods may be cancelled at any await; verified chunks stay."""
+
+    async def have(
+        self,
+        model: str,
+        revision: str,
+        files: tuple[FileItem, ...],
+        places: tuple[BlobPlace, ...],
+        report: Report,
+    ) -> Path:
+        """Fetch what is missing; the model's folder, in which every file is at its path and right.
+
+        Without files there is nothing to fetch, and the folder may be empty. The bytes that are told to `report` are
+        over all files, those that were there included. Calls for one model come one after the other; those for
+        different models at the same time.
+        """
+        ...
+
+    async def delete(self, model: str) -> ModelDeleted:
+        """Idempotent. Contents that another model uses stay; a name that leads out of the models folder is refused."""
+        ...
+
+    async def holdings(self) -> HeldFiles: ...
+
+
 class Processes(Protocol):
     """The supervisor as jobs and commands see it."""
+
+    # Called after everything that `running` would tell differently.
+    changed: Callable[[], None]
 
     async def start_backend(self, wish: StartBackend, report: Report) -> RunningProcess:
         """Ready when this returns. The error has the last lines of the engine's own output."""

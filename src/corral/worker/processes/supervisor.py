@@ -64,6 +64,7 @@ class Supervisor:
 
     def __init__(self, options: SupervisorOptions, parts: Parts) -> None:
         self._engines: dict[str, Engine] = {}
+        self.changed: Callable[[], None] = lambda: None
         self._is_closing = False
         self._http = HttpReady()
         port_range, warning = read_range(options.port_base, options.port_max)

@@ -9,7 +9,7 @@ import pytest
 from corral.domain.errors import InvalidRequest
 from corral.domain.node import NodeId
 from corral.nodes.commands import note_bus
-from corral.policy.fit import candidates
+from corral.policy.placing.fit import candidates
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database

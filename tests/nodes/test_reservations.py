@@ -8,7 +8,7 @@ import pytest
 
 from corral.domain.errors import Conflict, NotFound
 from corral.domain.node import Node, NodeId
-from corral.policy.fit import free_vram, with_vram
+from corral.policy.placing.fit import free_vram, with_vram
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database

@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 from corral.domain.errors import Conflict
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.fit import free_vram
 from corral.policy.labels import parse_selector
+from corral.policy.placing.fit import free_vram
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Transaction

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from corral.domain.errors import Conflict
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.replica import ReplicaState
-from corral.policy.fit import (
+from corral.policy.placing.fit import (
     DISK_MARGIN_MIN_BYTES,
     DISK_UNKNOWN_BYTES,
     candidates,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from corral.domain.errors import CorralError
-from corral.worker.backends.faults import InstallFailed, SourceFailed
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.options import Patience
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
@@ -31,7 +32,7 @@ BODY = tar_of(engine_files("one", padding=2 * MIB))
 
 
 async def fails(scene: Scene, build: object, code: str) -> CorralError:
-    with pytest.raises((InstallFailed, SourceFailed)) as caught:
+    with pytest.raises((TransferFailed, SourceFailed)) as caught:
         await scene.install(build)  # type: ignore[arg-type]
     assert caught.value.slug == code
     assert scene.installer.installed() == ()
@@ -207,7 +208,7 @@ async def test_a_cancelled_download_goes_on_where_it_stopped(scene: Scene, files
     (partial,) = scene.partials
     assert partial.stat().st_size == MIB
     note = json.loads(partial.with_suffix(".json").read_text())
-    assert (note["etag"], note["sha256"], note["backend"]) == ('"a"', sha256(BODY), NAME)
+    assert (note["etag"], note["sha256"], note["owner"]) == ('"a"', sha256(BODY), NAME)
     assert_nothing_is_left_over(scene.root, scene.installer)
 
     scene.installer = scene.restarted()
@@ -231,7 +232,7 @@ async def test_a_discarded_download_leaves_no_file(scene: Scene, files: FileServ
     assert len(scene.partials) == 2
     await scene.installer.discard(build)
     (kept,) = scene.partials
-    assert json.loads(kept.with_suffix(".json").read_text())["backend"] == "other-engine"
+    assert json.loads(kept.with_suffix(".json").read_text())["owner"] == "other-engine"
 
 
 @pytest.mark.behaviour("INS-8")
@@ -244,7 +245,7 @@ async def test_a_whole_file_of_an_interrupted_installation_is_not_fetched_again(
     async def refuses() -> None:
         raise InstallFailed("A process survives.", code="stop_failed")
 
-    with pytest.raises(InstallFailed):
+    with pytest.raises(TransferFailed):
         await scene.installer.install(build, generation=1, replaces=False, before_swap=refuses, report=Recorder())
     assert len(file.ranges) == 1
     await scene.install(build)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from corral.domain.backend import Build, Manifest, Source, SourceKind
-from corral.worker.backends.faults import InstallFailed, SourceFailed
-from corral.worker.backends.sources.registry import Reference, parse_reference
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.registry import Reference, parse_reference
+from corral.worker.backends.faults import InstallFailed
 from tests.worker.backends.registry import MACHINE, PLAIN_LAYER, USER, ZSTD_LAYER, Registry, TokenGate
 from tests.worker.backends.scene import (
     NAME,
@@ -133,7 +134,7 @@ async def test_a_digest_in_the_reference_is_what_is_installed(scene: Scene, regi
     await registry.push_image("engines/one", "v1", [tar_of(engine_files("new"))])
     await scene.install(oci_build(f"oci://{registry.host}/engines/one:v1@{old['digest']}"))
     assert await scene.says() == "old"
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         await scene.install(oci_build(f"oci://{registry.host}/engines/one@sha256:{'0' * 64}"), replaces=True)
     assert caught.value.slug == "not_found"
 
@@ -148,7 +149,7 @@ async def test_artifacts_of_one_file_and_plain_layers_are_understood(scene: Scen
     await scene.install(oci_build(f"oci://{registry.host}/engines/plain:v1"), replaces=True)
     assert await scene.says() == "plain"
     await registry.push_image("engines/file", "v1", [b"x"], media_type="application/octet-stream", title="../up")
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         await scene.install(oci_build(f"oci://{registry.host}/engines/file:v1"), replaces=True)
     assert caught.value.slug == "bad_package"
     zstd = b"\x28\xb5\x2f\xfd" + bytes(50)
@@ -165,7 +166,7 @@ async def test_a_registry_with_a_password_is_read_with_the_worker_s_setting(scen
     async with Registry(program(), tmp_path / "closed", needs_password=True).running() as closed:
         await closed.push_image("engines/one", "v1", [tar_of(engine_files("one"))])
         build = oci_build(f"oci://{closed.host}/engines/one:v1")
-        with pytest.raises(InstallFailed, match="may not have it"):
+        with pytest.raises(TransferFailed, match="may not have it"):
             await scene.install(build)
         scene.options = replace(scene.options, registry_credentials={closed.host: USER})
         scene.installer = scene.restarted()
@@ -214,6 +215,6 @@ def test_a_reference_names_its_registry(uri: str, wanted: Reference) -> None:
     "uri", ["alpine", "library/alpine:3", "https://r.example/a", "oci://r.example/a@sha256:12", ""]
 )
 def test_a_reference_without_a_registry_is_refused(uri: str) -> None:
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         parse_reference(uri)
     assert caught.value.slug == "bad_manifest"

@@ -12,9 +12,9 @@ from packaging.tags import sys_tags
 
 from corral.domain.backend import Build, Manifest, Source, SourceKind
 from corral.domain.errors import CorralError
-from corral.worker.backends.faults import InstallFailed, SourceFailed
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.index import uv_environment
 from corral.worker.backends.options import InstallerOptions
-from corral.worker.backends.sources.index import uv_environment
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     NAME,
@@ -137,7 +137,7 @@ async def test_promised_hashes_are_held_to(scene: Scene, index: Index) -> None:
         (f"--index-url {index.url}", "engine==1.0"),
     )
     for requirements, code in ((wrong, "digest_mismatch"), (partly, "digest_mismatch"), (options, "bad_manifest")):
-        with pytest.raises(InstallFailed) as caught:
+        with pytest.raises(TransferFailed) as caught:
             await scene.install(pypi_build(*requirements, module="engine"))
         assert caught.value.slug == code
     for file_name in ("engine-1.0-py3-none-any.whl", "helper-2.1-py3-none-any.whl"):
@@ -157,7 +157,7 @@ async def test_a_file_that_the_index_describes_wrongly_is_refused(scene: Scene, 
     index.add("engine", "1.0", "one")
     wheel = index.wheel("engine-1.0-py3-none-any.whl")
     wheel.body = wheel_of("engine", "1.0", "someone else's")
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         await scene.install(pypi_build("engine==1.0", module="engine"))
     assert caught.value.slug == "digest_mismatch"
     assert scene.partials == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from corral.domain.errors import CorralError
-from corral.worker.backends.faults import InstallFailed
+from corral.transfer.faults import TransferFailed
 from tests.worker.backends.scene import (
     Scene,
     archive_build,
@@ -37,7 +37,7 @@ def with_room(scene: Scene, free: int | None, *, headroom: int = 0) -> None:
 async def test_without_room_not_a_byte_is_fetched_and_the_numbers_are_told(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY)
     with_room(scene, 100 * MIB, headroom=95 * MIB)
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert caught.value.slug == "disk_full"
     assert "100 MiB" in caught.value.message
@@ -53,7 +53,7 @@ async def test_what_is_here_already_need_not_fit_again(scene: Scene, files: File
     # Room for what it becomes and for the last third of it.
     room = len(BODY) * 3 + (len(BODY) - 2 * MIB) + 1000
     with_room(scene, room)
-    with pytest.raises(InstallFailed):
+    with pytest.raises(TransferFailed):
         await scene.install(build)
     with_room(scene, None)
     file.is_always_faulty = True

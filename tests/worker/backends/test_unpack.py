@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.transfer.threads import Stop
 from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.sources.unpack import Unpacker
-from corral.worker.backends.threads import Stop
 from tests.worker.backends.scene import files_below, link_to, tar_of, zip_of
 
 ANY_SIZE = InstallerOptions()

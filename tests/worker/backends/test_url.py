@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from corral.domain.backend import Build, Manifest, Source, SourceKind
-from corral.worker.backends.faults import InstallFailed, SourceFailed
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.worker.backends.faults import InstallFailed
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     NAME,
@@ -50,7 +51,7 @@ async def test_without_a_mirror_that_delivers_it_is_tried_again_if_any_may_come_
     gone, down = f"{files.url}/missing.tar.gz", f"{files.url}/broken.tar.gz"
     with pytest.raises(SourceFailed):
         await scene.install(archive_build(gone, mirrors=(down,)))
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         await scene.install(archive_build(gone, mirrors=(gone,)))
     assert caught.value.slug == "not_found"
 
@@ -105,7 +106,7 @@ async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene,
     scene.installer = scene.restarted()
     for python, code in ((">=3.99", "no_python"), ("newest", "bad_manifest")):
         build = archive_build(f"{files.url}/engine-1.0-py3-none-any.whl", python=python)
-        with pytest.raises(InstallFailed) as caught:
+        with pytest.raises(TransferFailed) as caught:
             await scene.install(build)
         assert caught.value.slug == code
     assert_nothing_is_left_over(scene.root, scene.installer)
@@ -114,7 +115,7 @@ async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene,
 @pytest.mark.behaviour("INS-31")
 @pytest.mark.parametrize("scheme", ["file", "ftp", ""])
 async def test_only_web_addresses_are_addresses(scene: Scene, scheme: str) -> None:
-    with pytest.raises(InstallFailed) as caught:
+    with pytest.raises(TransferFailed) as caught:
         await scene.install(archive_build(f"{scheme}:///etc/passwd"))
     assert caught.value.slug == "bad_manifest"
 

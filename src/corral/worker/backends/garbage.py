@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from corral.transfer.download import owner_of
 from corral.worker.backends.layout import Layout, size_of
-from corral.worker.backends.sources.download import owner_of
 from corral.worker.work import Collected, Garbage
 
 

@@ -24,27 +24,20 @@ import structlog
 from corral.domain.backend import Build, InstalledBackend
 from corral.domain.operation import Phase
 from corral.ports.runtime import Clock, Ids
+from corral.transfer.download import Downloads, owner_of
+from corral.transfer.faults import TransferFailed, told_when_full
+from corral.transfer.files import sync_folder, write_json
+from corral.transfer.http import Http
+from corral.transfer.threads import in_thread
 from corral.worker.backends import staging
-from corral.worker.backends.faults import InstallFailed, told_when_full
+from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.garbage import collect
-from corral.worker.backends.layout import (
-    RECORD,
-    Layout,
-    delete_tree,
-    delete_trees,
-    size_of,
-    sync_folder,
-    sync_tree,
-    write_json,
-)
+from corral.worker.backends.layout import RECORD, Layout, delete_tree, delete_trees, size_of, sync_tree
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.records import Entry, Pointer, Records, read_entry
-from corral.worker.backends.sources.download import Downloads, owner_of
-from corral.worker.backends.sources.http import Http
 from corral.worker.backends.sources.local import find_launcher
 from corral.worker.backends.sources.source import Job, Source
 from corral.worker.backends.system import SystemBackends
-from corral.worker.backends.threads import in_thread
 from corral.worker.work import Collected, Report, Runnable
 
 log = structlog.get_logger(__name__)
@@ -251,7 +244,7 @@ class DiskInstaller:
         try:
             with told_when_full("the installation was prepared"):
                 work.mkdir(parents=True, mode=0o700)
-            async with Http(self._options) as http:
+            async with Http(self._options.patience, self._options.environment) as http:
                 yield Job(
                     build=build,
                     options=self._options,
@@ -262,7 +255,7 @@ class DiskInstaller:
                     downloads=self._layout.downloads,
                     work=work,
                 )
-        except InstallFailed as error:
+        except TransferFailed as error:
             if error.slug == "disk_full":
                 # A machine with a full disk needs the room more than the next attempt needs the bytes.
                 await self.discard(build)

@@ -12,7 +12,6 @@ All of it is closed to others. A file is replaced in one step and is on the disk
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -21,12 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PRIVATE_FOLDER = 0o700
-PRIVATE_FILE = 0o600
+from corral.transfer.files import PRIVATE_FOLDER, sync_folder
+
 RECORD = "backend.json"
 # Above this number of files, one sync of the whole system is cheaper than one for each.
 SYNC_FILES_MAX = 5_000
-_NEW = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,31 +68,6 @@ def identity_of(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def write_json(path: Path, document: Any) -> None:
-    """Replace the file in one step; on return it is on the disk."""
-    # One name is enough: one worker writes here, and it writes each file from one place.
-    temporary = path.with_name(f"{path.name}{_NEW}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def is_half_written(path: Path) -> bool:
-    return path.name.endswith(_NEW)
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync_tree(folder: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corral.transfer import options as transfer
+
 GIB = 1024**3
 
 
@@ -20,17 +22,9 @@ def free_bytes(folder: Path) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How a source is waited for. Time is counted against silence, never against size."""
+class Patience(transfer.Patience):
+    """How a source is waited for, and what is done with what it brings."""
 
-    attempts: int = 3
-    # The pause before the second attempt; it doubles from there.
-    retry_s: float = 2.0
-    # No byte for this long ends an attempt.
-    stall_s: float = 60.0
-    # Until an answer begins.
-    header_s: float = 120.0
-    redirects_max: int = 10
     # Asking the package index for what a set of requirements means.
     resolve_s: float = 600.0
     # Unpacking packages into an environment.

@@ -20,8 +20,9 @@ import structlog
 from corral.domain.backend import Build, InstalledBackend
 from corral.domain.errors import CorralError
 from corral.policy.gallery import build_from_json, build_to_json
+from corral.transfer.files import is_half_written, write_json
 from corral.worker.backends.faults import InstallFailed
-from corral.worker.backends.layout import RECORD, Layout, delete_tree, is_half_written, write_json
+from corral.worker.backends.layout import RECORD, Layout, delete_tree
 
 log = structlog.get_logger(__name__)
 

@@ -19,8 +19,9 @@ from corral.domain.backend import Build, Manifest, SourceKind
 from corral.domain.errors import InvalidRequest
 from corral.domain.operation import Phase
 from corral.policy.gallery import parse_manifest
+from corral.transfer.faults import disk_full, told_when_full
 from corral.worker.backends import programs
-from corral.worker.backends.faults import InstallFailed, disk_full, told_when_full
+from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.sources.environment import PYTHON
 from corral.worker.backends.sources.local import LAUNCHER, BundledSource, DirectorySource, find_launcher

@@ -14,9 +14,10 @@ import packaging
 import uv
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from corral.transfer.faults import disk_full
+from corral.transfer.index import plain_environment, uv_environment
 from corral.worker.backends import programs
-from corral.worker.backends.faults import InstallFailed, disk_full, is_text_of_a_full_disk
-from corral.worker.backends.sources.index import plain_environment, uv_environment
+from corral.worker.backends.faults import InstallFailed, is_text_of_a_full_disk
 from corral.worker.backends.sources.source import Job
 
 PYTHON = "venv/bin/python"

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corral.engines import launcher_file
-from corral.worker.backends.faults import InstallFailed, told_when_full
+from corral.transfer.faults import told_when_full
+from corral.transfer.threads import Stop, in_thread
+from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.layout import size_of, walk
 from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolved
-from corral.worker.backends.threads import Stop, in_thread
 
 LAUNCHER = "launcher.py"
 _CHUNK = 1024 * 1024

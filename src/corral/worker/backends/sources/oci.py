@@ -16,12 +16,13 @@ from typing import Any
 
 from corral.domain.errors import CorralError
 from corral.domain.operation import Phase
-from corral.worker.backends.faults import InstallFailed, SourceFailed
-from corral.worker.backends.sources.download import Downloader, Fetched, Wish
-from corral.worker.backends.sources.registry import INDEX_TYPES, Reference, Registry, parse_reference
+from corral.transfer.download import Fetched, Wish
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.registry import INDEX_TYPES, Reference, Registry, parse_reference
+from corral.transfer.threads import Stop, in_thread
+from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolved
 from corral.worker.backends.sources.unpack import Unpacker, archive_kind
-from corral.worker.backends.threads import Stop, in_thread
 
 _LAYERS_MAX = 500
 _RENEWALS_MAX = 20
@@ -48,7 +49,7 @@ class Layer:
 class OciSource:
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._downloader = Downloader(job)
+        self._downloader = job.downloader()
         source = job.build.source
         self._references = tuple(parse_reference(uri) for uri in (source.uri, *source.mirrors))
         self._layers: tuple[Layer, ...] = ()
@@ -63,7 +64,7 @@ class OciSource:
             registry = Registry(self._job.http, reference, self._job.options.registry_credentials)
             try:
                 await self._settle(reference, registry)
-            except (SourceFailed, InstallFailed) as error:
+            except (SourceFailed, TransferFailed) as error:
                 first = first or error
         if not self._from:
             assert first is not None, "a source has at least one address"
@@ -102,7 +103,7 @@ class OciSource:
         for reference, registry in self._from:
             try:
                 return await self._from_registry(registry, layer, meter), reference
-            except (SourceFailed, InstallFailed) as error:
+            except (SourceFailed, TransferFailed) as error:
                 if error.slug == "disk_full":
                     raise
                 first = first or error
@@ -113,7 +114,7 @@ class OciSource:
         for _ in range(_RENEWALS_MAX):
             try:
                 return await self._downloader.fetch(self._wish(registry, layer), meter.of(layer.digest))
-            except InstallFailed as error:
+            except TransferFailed as error:
                 if error.details.get("status") != HTTPStatus.UNAUTHORIZED:
                     raise
             await registry.renew()

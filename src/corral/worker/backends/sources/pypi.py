@@ -20,9 +20,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from corral.domain.operation import Phase
+from corral.transfer.download import Fetched, Wish
+from corral.transfer.faults import SourceFailed, TransferFailed, disk_full
+from corral.transfer.http import shown
+from corral.transfer.index import uv_environment
+from corral.transfer.threads import in_thread
 from corral.worker.backends import programs
-from corral.worker.backends.faults import InstallFailed, SourceFailed, disk_full, is_text_of_a_full_disk
-from corral.worker.backends.sources.download import Downloader, Fetched, Wish
+from corral.worker.backends.faults import InstallFailed, is_text_of_a_full_disk
 from corral.worker.backends.sources.environment import (
     PYTHON,
     Interpreter,
@@ -30,10 +34,7 @@ from corral.worker.backends.sources.environment import (
     make_environment,
     uv_program,
 )
-from corral.worker.backends.sources.http import shown
-from corral.worker.backends.sources.index import uv_environment
 from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolved
-from corral.worker.backends.threads import in_thread
 
 # How many sizes are asked for at once.
 _ASKING = 8
@@ -71,7 +72,7 @@ class PypiSource:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._requirements = job.build.source.requirements
-        self._downloader = Downloader(job)
+        self._downloader = job.downloader()
         self._interpreter: Interpreter | None = None
         self._wheels: tuple[Wheel, ...] = ()
 
@@ -174,7 +175,7 @@ def name_wheels(work: Path, fetched: Sequence[Fetched], names: Sequence[str]) ->
     return made
 
 
-def _not_resolved(name: str, ended: programs.Ended) -> InstallFailed | SourceFailed:
+def _not_resolved(name: str, ended: programs.Ended) -> TransferFailed | SourceFailed:
     what = f"The requirements of {name} could not be resolved"
     if is_text_of_a_full_disk(ended.output):
         return disk_full("there was no room left while the requirements were resolved")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
@@ -10,11 +9,10 @@ from typing import Protocol
 
 from corral.domain.backend import Build
 from corral.ports.runtime import Clock
+from corral.transfer.download import Downloader, Downloads, Moved
+from corral.transfer.http import Http
 from corral.worker.backends.options import InstallerOptions
-from corral.worker.backends.sources.http import Http
 from corral.worker.work import Report
-
-Moved = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +29,10 @@ class Job:
     downloads: Path
     # Scratch space on the disk of the store, removed at the end.
     work: Path
+
+    def downloader(self) -> Downloader:
+        files = Downloads(self.downloads, self.build.name)
+        return Downloader(files, self.http, self.clock, self.rng, self.options.unpacked_bytes_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

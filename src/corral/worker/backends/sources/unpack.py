@@ -20,10 +20,12 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from corral.worker.backends.faults import InstallFailed, told_when_full
-from corral.worker.backends.layout import PRIVATE_FOLDER, delete_tree, walk
+from corral.transfer.faults import told_when_full
+from corral.transfer.files import PRIVATE_FOLDER
+from corral.transfer.threads import Stop
+from corral.worker.backends.faults import InstallFailed
+from corral.worker.backends.layout import delete_tree, walk
 from corral.worker.backends.options import InstallerOptions
-from corral.worker.backends.threads import Stop
 
 _CHUNK = 1024 * 1024
 _WHITEOUT = ".wh."

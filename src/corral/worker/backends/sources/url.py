@@ -14,14 +14,15 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from corral.domain.errors import CorralError
 from corral.domain.operation import Phase
-from corral.worker.backends.faults import InstallFailed, SourceFailed
-from corral.worker.backends.sources.download import Downloader, Fetched, Wish
+from corral.transfer.download import Fetched, Wish
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.http import shown
+from corral.transfer.threads import Stop, in_thread
+from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.sources.environment import PYTHON, find_interpreter, make_environment
-from corral.worker.backends.sources.http import shown
 from corral.worker.backends.sources.pypi import PypiSource, name_wheels
 from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolved
 from corral.worker.backends.sources.unpack import Archive, Unpacker, archive_kind
-from corral.worker.backends.threads import Stop, in_thread
 
 _NAMELESS = "package"
 
@@ -29,7 +30,7 @@ _NAMELESS = "package"
 class UrlSource:
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._downloader = Downloader(job)
+        self._downloader = job.downloader()
         source = job.build.source
         self._wishes = tuple(self._wish(url) for url in (source.uri, *source.mirrors))
         self._requirements = PypiSource(job) if source.requirements else None
@@ -70,7 +71,7 @@ class UrlSource:
             meter = Meter(self._job.report, {wish.file_name: self._job.build.source.size_bytes})
             try:
                 return await self._downloader.fetch(wish, meter.of(wish.file_name)), wish.file_name
-            except (SourceFailed, InstallFailed) as error:
+            except (SourceFailed, TransferFailed) as error:
                 if error.slug == "disk_full":
                     raise
                 first = _worth_telling(first, error)

@@ -18,8 +18,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from corral.worker.backends.faults import InstallFailed, SourceFailed
-from corral.worker.backends.sources.http import Http, refused, shown
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.http import Http, refused, shown
 
 MANIFEST_BYTES_MAX = 4 * 1024 * 1024
 _TOKEN_BYTES_MAX = 256 * 1024
@@ -59,7 +59,7 @@ def parse_reference(uri: str) -> Reference:
     found = _REFERENCE.fullmatch(uri)
     host = found["host"] if found else ""
     if found is None or not ("." in host or ":" in host or host == "localhost"):
-        raise InstallFailed(
+        raise TransferFailed(
             f"{shown(uri) if '://' in uri else uri!r} is not host/repository:tag.",
             hint="A reference names its registry; none is assumed.",
             code="bad_manifest",
@@ -120,7 +120,7 @@ class Registry:
     def _verified(self, url: str, name: str, body: bytes, content_type: str) -> tuple[str, Mapping[str, Any]]:
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if name.startswith("sha256:") and name != digest:
-            raise InstallFailed(f"{shown(url)} is {digest} instead.", code="digest_mismatch")
+            raise TransferFailed(f"{shown(url)} is {digest} instead.", code="digest_mismatch")
         try:
             document = json.loads(body)
         except ValueError:
@@ -142,8 +142,8 @@ class Registry:
         parts = urlsplit(realm)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and self._reference.is_plain)
         if scheme.lower() != "bearer" or not is_safe:
-            raise InstallFailed(
-                f"{self._reference.host} asks for a credential in a way that this worker does not know.",
+            raise TransferFailed(
+                f"{self._reference.host} asks for a credential in a way that Corral does not know.",
                 code="unsupported",
             )
         asked = {key: values[key] for key in ("service", "scope") if values.get(key)}

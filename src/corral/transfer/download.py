@@ -2,7 +2,8 @@
 
 Guarantee: `fetch` returns a file with the promised sha256, or raises. The bytes of an interrupted download stay in
 `<key>.partial`; they are used again only if the server says that it still is the same file, or if a promised sha256
-will tell. A file that turns out wrong is deleted. Backends do not share partial files: two jobs never write one file.
+will tell. A file that turns out wrong is deleted. Owners do not share partial files: two jobs
+never write one file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -21,12 +22,13 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 
 from corral.ports.runtime import Clock
-from corral.worker.backends.faults import InstallFailed, SourceFailed, told_when_full
-from corral.worker.backends.layout import PRIVATE_FILE, write_json
-from corral.worker.backends.options import InstallerOptions
-from corral.worker.backends.sources.http import Http, refused, shown
-from corral.worker.backends.sources.source import Job, Moved
-from corral.worker.backends.threads import Stop, in_thread
+from corral.transfer.faults import SourceFailed, TransferFailed, told_when_full
+from corral.transfer.files import PRIVATE_FILE, write_json
+from corral.transfer.http import Http, refused, shown
+from corral.transfer.threads import Stop, in_thread
+
+# How many bytes there are by now, and how many there will be, if that is known.
+Moved = Callable[[int, int | None], None]
 
 _CHUNK = 1024 * 1024
 # An attempt that brought less than this is counted as one that brought nothing.
@@ -56,15 +58,15 @@ class Fetched:
 
 
 class Downloads:
-    """The partial files of one backend."""
+    """The partial files of one owner: a backend, or a model."""
 
-    def __init__(self, folder: Path, backend: str) -> None:
+    def __init__(self, folder: Path, owner: str) -> None:
         self._folder = folder
-        self._backend = backend
+        self._owner = owner
 
     def path(self, wish: Wish) -> Path:
         # With a promised sha256, a mirror goes on with what another one has begun.
-        what = f"{self._backend}\n{wish.sha256 or wish.url}"
+        what = f"{self._owner}\n{wish.sha256 or wish.url}"
         return self._folder / f"{hashlib.sha256(what.encode()).hexdigest()[:40]}.partial"
 
     def have_bytes(self, wish: Wish) -> int:
@@ -74,7 +76,7 @@ class Downloads:
             return 0
 
     def note(self, wish: Wish, etag: str) -> None:
-        document = {"backend": self._backend, "url": wish.url, "etag": etag, "sha256": wish.sha256}
+        document = {"owner": self._owner, "url": wish.url, "etag": etag, "sha256": wish.sha256}
         write_json(self.path(wish).with_suffix(".json"), document)
 
     def known_etag(self, wish: Wish) -> str:
@@ -88,25 +90,27 @@ class Downloads:
             path.unlink(missing_ok=True)
 
     def delete_all(self) -> None:
-        """Everything that was fetched for this backend."""
+        """Everything that was fetched for this owner."""
         for note in list(self._folder.glob("*.json")):
-            if owner_of(note) == self._backend:
+            if owner_of(note) == self._owner:
                 note.with_suffix(".partial").unlink(missing_ok=True)
                 note.unlink(missing_ok=True)
 
 
 def owner_of(note: Path) -> str:
-    """The backend that a note beside a partial file names."""
-    return _read_note(note).get("backend", "")
+    """Whom a note beside a partial file names."""
+    return _read_note(note).get("owner", "")
 
 
 class Downloader:
-    def __init__(self, job: Job) -> None:
-        self.files = Downloads(job.downloads, job.build.name)
-        self._http: Http = job.http
-        self._options: InstallerOptions = job.options
-        self._clock: Clock = job.clock
-        self._rng: Random = job.rng
+    """`limit_bytes` is for files whose size nobody has promised."""
+
+    def __init__(self, files: Downloads, http: Http, clock: Clock, rng: Random, limit_bytes: int) -> None:
+        self.files = files
+        self._http = http
+        self._clock = clock
+        self._rng = rng
+        self._limit_bytes = limit_bytes
 
     async def size_of(self, wish: Wish) -> int | None:
         """What its server says; None if it does not."""
@@ -115,7 +119,7 @@ class Downloader:
         try:
             async with self._http.ask(wish.url, method="HEAD", headers=wish.headers) as response:
                 return response.content_length if response.status == HTTPStatus.OK else None
-        except (SourceFailed, InstallFailed):
+        except (SourceFailed, TransferFailed):
             # The download itself will tell.
             return None
 
@@ -125,7 +129,7 @@ class Downloader:
             taken = await in_thread(lambda stop: _take_local(wish, stop))
             moved(taken.size_bytes, taken.size_bytes)
             return taken
-        patience = self._options.patience
+        patience = self._http.patience
         failures, best = 0, self.files.have_bytes(wish)
         while True:
             try:
@@ -186,7 +190,7 @@ class Downloader:
         self, wish: Wish, response: aiohttp.ClientResponse, partial: _PartialFile, moved: Moved, total: int | None
     ) -> None:
         promised = wish.size_bytes if wish.is_size_promised else None
-        limit = self._options.unpacked_bytes_max if promised is None else promised
+        limit = self._limit_bytes if promised is None else promised
         async for chunk in self._http.chunks(wish.url, response):
             if not partial.size and _PAGE.match(chunk):
                 raise _a_page(wish.url)
@@ -194,7 +198,7 @@ class Downloader:
                 partial.append(chunk)
             if partial.size > limit:
                 partial.restart()
-                raise InstallFailed(
+                raise TransferFailed(
                     f"{shown(wish.url)} is larger than {limit} bytes, which is all that it may be.",
                     code="digest_mismatch",
                 )
@@ -216,16 +220,16 @@ def _take_local(wish: Wish, stop: Stop) -> Fetched:
                 found.update(chunk)
                 size += len(chunk)
     except OSError as error:
-        raise InstallFailed(f"{path} cannot be read: {error.strerror}.", code="not_found") from error
+        raise TransferFailed(f"{path} cannot be read: {error.strerror}.", code="not_found") from error
     if wish.sha256 and found.hexdigest() != wish.sha256:
         raise _not_as_promised(wish, found.hexdigest())
     return Fetched(path=path, sha256=found.hexdigest(), size_bytes=size, url=wish.url)
 
 
-def _not_as_promised(wish: Wish, found: str) -> InstallFailed:
-    return InstallFailed(
+def _not_as_promised(wish: Wish, found: str) -> TransferFailed:
+    return TransferFailed(
         f"{shown(wish.url)} is not what was promised: its sha256 is {found}, not {wish.sha256}.",
-        hint="Either the gallery is wrong or somebody has changed the file. Do not use it until that is clear.",
+        hint="Either the promise is wrong or somebody has changed the file. Do not use it until that is clear.",
         code="digest_mismatch",
     )
 

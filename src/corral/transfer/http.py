@@ -1,4 +1,4 @@
-"""HTTP as the sources need it: bounded waits, and every way to fail as one of our faults.
+"""HTTP as downloads need it: bounded waits, and every way to fail as one of our faults.
 
 An answer has to begin within one limit and to go on within another; its size has none. What is shown of an address
 never has a password or a query in it.
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
-from corral.worker.backends.faults import InstallFailed, SourceFailed
-from corral.worker.backends.options import InstallerOptions
+from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.options import Patience
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT")
@@ -35,9 +35,9 @@ def shown(url: str) -> str:
 class Http:
     """One session; `async with` opens and closes it."""
 
-    def __init__(self, options: InstallerOptions) -> None:
-        self._patience = options.patience
-        self._environment = options.environment
+    def __init__(self, patience: Patience, environment: Mapping[str, str]) -> None:
+        self.patience = patience
+        self._environment = environment
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Http:
@@ -71,9 +71,9 @@ class Http:
         assert self._session is not None, "the session is not open"
         asked = {"Accept-Encoding": "identity", **(headers or {})}
         with _told(url):
-            async with asyncio.timeout(self._patience.header_s):
+            async with asyncio.timeout(self.patience.header_s):
                 response = await self._session.request(
-                    method, url, headers=asked, max_redirects=self._patience.redirects_max
+                    method, url, headers=asked, max_redirects=self.patience.redirects_max
                 )
         try:
             if urlsplit(url).scheme == "https" and response.url.scheme != "https":
@@ -85,7 +85,7 @@ class Http:
     async def chunks(self, url: str, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         while True:
             with _told(url):
-                async with asyncio.timeout(self._patience.stall_s):
+                async with asyncio.timeout(self.patience.stall_s):
                     chunk = await response.content.readany()
             if not chunk:
                 return
@@ -101,17 +101,17 @@ class Http:
         return bytes(body)
 
 
-def refused(url: str, status: int) -> InstallFailed | SourceFailed:
+def refused(url: str, status: int) -> TransferFailed | SourceFailed:
     """What an answer other than the wanted one means."""
     where = shown(url)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
         return SourceFailed(f"{where} answers {status}.", code="source_unavailable")
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-        return InstallFailed(f"There is nothing at {where}.", code="not_found")
+        return TransferFailed(f"There is nothing at {where}.", code="not_found")
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return InstallFailed(
-            f"{where} answers {status}: this worker may not have it.",
-            hint="Credentials of a registry are a setting of the worker.",
+        return TransferFailed(
+            f"{where} answers {status}: Corral may not have it.",
+            hint="Credentials are a setting of the program that fetches, a frontend or a worker.",
             code="not_found",
             details={"status": status},
         )
@@ -125,7 +125,7 @@ def _told(url: str) -> Iterator[None]:
     except aiohttp.TooManyRedirects as error:
         raise SourceFailed(f"{shown(url)} leads from one address to the next.", code="bad_answer") from error
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-        raise InstallFailed(f"{shown(url)!r} is not an address.", code="bad_manifest") from error
+        raise TransferFailed(f"{shown(url)!r} is not an address.", code="bad_manifest") from error
     except TimeoutError as error:
         raise SourceFailed(f"{shown(url)} does not answer in time.", code="source_unavailable") from error
     except (aiohttp.ClientError, OSError) as error:

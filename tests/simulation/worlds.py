@@ -122,6 +122,12 @@ class OpaqueCredentials:
         self._holders[public_key] = node.id
         return BusCredential(token=f"{node.id}.{self._minted}", expires_in_s=CREDENTIAL_LIFE_S)
 
+    def ticket(self, reader: str, scope: str, *, audience: str = "*", ttl_s: float) -> str:
+        return f"ticket {reader} {scope} {audience} {ttl_s}"
+
+    def ticket_key(self) -> str:
+        return ""
+
     async def revoke(self, public_key: str) -> None:
         node_id = self._holders.pop(public_key, None)
         if node_id is not None:

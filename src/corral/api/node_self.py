@@ -90,6 +90,7 @@ async def register_node(request: Request, parts: PartsIn, body: RegisterIn) -> R
         answer.nats_url = _nats_url(request, parts)
         answer.nats_jwt = credential.token
         answer.nats_jwt_expires_in_s = credential.expires_in_s
+        answer.ticket_key = parts.credentials.ticket_key()
     return answer
 
 
@@ -147,7 +148,10 @@ async def refresh_credentials(request: Request, parts: PartsIn, node_id: str, bo
         if node.bus_public_key != body.bus_public_key:
             await node_store.update_node(tx, node.id, {"bus_public_key": body.bus_public_key})
     return CredentialsOut(
-        nats_url=_nats_url(request, parts), nats_jwt=credential.token, nats_jwt_expires_in_s=credential.expires_in_s
+        nats_url=_nats_url(request, parts),
+        nats_jwt=credential.token,
+        nats_jwt_expires_in_s=credential.expires_in_s,
+        ticket_key=parts.credentials.ticket_key(),
     )
 
 

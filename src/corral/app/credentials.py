@@ -1,6 +1,11 @@
-"""Bus credentials of nodes: minted from the account's seed, revoked in the background when a node is removed."""
+"""Bus credentials of nodes: minted from the account's seed, revoked in the background when a node is removed.
+
+Tickets for files are signed with the same seed.
+"""
 
 from __future__ import annotations
+
+import math
 
 import structlog
 
@@ -8,10 +13,11 @@ from corral.adapters.nats.credentials import UserMinter
 from corral.adapters.nats.revocation import Revoker
 from corral.bus.subjects import Role
 from corral.domain.node import Node, NodeType
-from corral.ports.credentials import BusCredential
+from corral.ports.credentials import ANYWHERE, BusCredential
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
+from corral.transfer.tickets import Ticket, sign_ticket
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +45,14 @@ class NodeCredentials:
             self._tasks.start(self._revoke(public_key), name="revoke")
         else:
             log.info("bus credential not revoked: no operator seed; it runs out by itself", within_s=self._ttl_s)
+
+    def ticket(self, reader: str, scope: str, *, audience: str = ANYWHERE, ttl_s: float) -> str:
+        expires_at = math.ceil(self._clock.wall().timestamp() + ttl_s)
+        ticket = Ticket(reader=reader, scope=scope, expires_at=expires_at, audience=audience)
+        return sign_ticket(ticket, self._minter.sign)
+
+    def ticket_key(self) -> str:
+        return self._minter.account_public
 
     async def start(self) -> None:
         return

@@ -1,4 +1,4 @@
-"""Credentials for the bus, as the registry needs them."""
+"""Credentials for the bus, and tickets for files between nodes, as the registry needs them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from corral.domain.node import Node
+
+# Rights that a ticket can give, and "at any node".
+READS_BLOBS = "blobs:read"
+ANYWHERE = "*"
+
+
+def writes_file(key: str) -> str:
+    """The right to put one file into a node's inbox, and to read it there."""
+    return f"files:write:{key}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,4 +32,12 @@ class BusCredentials(Protocol):
 
     async def revoke(self, public_key: str) -> None:
         """Cut the holder off the bus now, if that is possible here; otherwise its token runs out by itself."""
+        ...
+
+    def ticket(self, reader: str, scope: str, *, audience: str = ANYWHERE, ttl_s: float) -> str:
+        """Lets the node `reader` do this at the node `audience`. It cannot be taken back: let it be short."""
+        ...
+
+    def ticket_key(self) -> str:
+        """What tickets are checked with: told to every node."""
         ...

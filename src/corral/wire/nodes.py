@@ -105,6 +105,9 @@ class RegisterOut(Lenient):
     nats_url: str | None = Field(default=None, description="Where the bus is; absent while the node is pending.")
     nats_jwt: str | None = None
     nats_jwt_expires_in_s: float | None = None
+    ticket_key: str | None = Field(
+        default=None, description="The public key that tickets of other nodes are checked with."
+    )
     api_token: str | None = Field(default=None, description="For agent nodes: an API key, told once.")
 
 
@@ -138,6 +141,7 @@ class CredentialsOut(Lenient):
     nats_url: str
     nats_jwt: str
     nats_jwt_expires_in_s: float
+    ticket_key: str = Field(default="", description="The public key that tickets of other nodes are checked with.")
 
 
 class Condition(Lenient):

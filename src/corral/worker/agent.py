@@ -141,6 +141,11 @@ class Agent:
     def is_approved(self) -> bool:
         return self._place is not None and self._place.is_approved
 
+    @property
+    def ticket_key(self) -> str:
+        """What tickets of other nodes are checked with; empty as long as no frontend has told it."""
+        return self.link.ticket_key
+
     def not_ready(self) -> str | None:
         """Why this worker cannot take work now."""
         if self._is_ending:
@@ -265,6 +270,7 @@ class Agent:
             token=answer.nats_jwt,
             seed=self._identity.bus_seed,
             expires_in_s=answer.nats_jwt_expires_in_s,
+            ticket_key=answer.ticket_key or "",
         )
         joined = await attempt(lambda: self.link.use(grant))
         if isinstance(joined, Failed):

@@ -43,6 +43,8 @@ class Grant:
     token: str = field(repr=False)
     seed: str = field(repr=False)
     expires_in_s: float
+    # What tickets of other nodes are checked with; an old frontend tells none.
+    ticket_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,11 @@ class BusLink:
     @property
     def has_credential(self) -> bool:
         return self._grant is not None
+
+    @property
+    def ticket_key(self) -> str:
+        """Empty as long as no frontend has told one."""
+        return self._grant.ticket_key if self._grant else ""
 
     def next_look_s(self) -> float:
         """In how many seconds a credential is wanted; 0 means now."""

@@ -72,6 +72,7 @@ class Renewal:
                 token=fresh.nats_jwt,
                 seed=identity.bus_seed,
                 expires_in_s=fresh.nats_jwt_expires_in_s,
+                ticket_key=fresh.ticket_key,
             )
         )
 

@@ -15,6 +15,7 @@ from corral.domain.replica import Replica, ReplicaState
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import PretendNode
@@ -87,12 +88,12 @@ async def find_lost(frontend: RunningFrontend) -> None:
 async def put_aside(database: Database, model: str = "big") -> Callable[[], Awaitable[bool]]:
     """A rule that was found impossible; answers with a look at whether it still counts as that."""
     async with database.transaction() as tx:
-        await replica_store.put_rule(tx, model, {"zone": "nowhere"}, least=1)
-        await replica_store.mark_unsatisfiable(tx, model, 3600)
+        await rule_store.put_rule(tx, model, {"zone": "nowhere"}, least=1)
+        await rule_store.mark_unsatisfiable(tx, model, 3600)
 
     async def is_aside() -> bool:
         async with database.transaction() as tx:
-            rule = next(rule for rule in await replica_store.list_rules(tx) if rule.model == model)
+            rule = next(rule for rule in await rule_store.list_rules(tx) if rule.model == model)
         return rule.unsatisfiable_until is not None or rule.unsatisfiable_ticks > 0
 
     assert await is_aside()

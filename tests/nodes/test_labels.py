@@ -11,7 +11,7 @@ from corral.domain.node import NodeId
 from corral.nodes.commands import note_bus
 from corral.policy.placing.fit import candidates
 from corral.store import nodes as node_store
-from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.nodes.registry import put_aside
 from tests.support.frontends import RunningFrontend
@@ -90,12 +90,12 @@ async def test_every_change_of_labels_or_capacity_gives_rules_another_look(
 @pytest.mark.parametrize("selector", ["{bad json", '{"zone": "b"', ["zone"], {"zone": 1}, {"": "b"}, None])
 async def test_a_rule_with_a_broken_selector_is_not_saved(database: Database, selector: object) -> None:
     async with database.transaction() as tx:
-        await replica_store.put_rule(tx, "m", {"zone": "b"})
+        await rule_store.put_rule(tx, "m", {"zone": "b"})
     with pytest.raises(InvalidRequest):
         async with database.transaction() as tx:
-            await replica_store.put_rule(tx, "m", selector)
+            await rule_store.put_rule(tx, "m", selector)
     async with database.transaction() as tx:
-        (rule,) = await replica_store.list_rules(tx)
+        (rule,) = await rule_store.list_rules(tx)
     assert rule.selector == {"zone": "b"}, "the one before it still counts"
 
 

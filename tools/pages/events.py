@@ -44,8 +44,10 @@ SENTENCES = {
     "operation.created": "An operation was admitted.",
     "operation.dismissed": "An admin has read a failure.",
     "operations.cleared": "An admin has cleared the history.",
+    "model.changed": "A model was made, changed, renamed or deleted; `revision` and `run_hash` are the present ones.",
+    "replica.changed": "A replica is in another state.",
     "replica.removed": "Replicas of a model on a node are gone; `reason` says why.",
-    "rule.changed": "A rule about where a model should run was saved.",
+    "rule.changed": "A rule about where a model should run was saved or removed.",
     "token.created": "A join token has been made.",
     "token.revoked": "No machine can join with this token any more.",
 }

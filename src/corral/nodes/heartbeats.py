@@ -15,7 +15,7 @@ from corral.nodes.registration import refresh_automatic_labels
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
-from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 
 # How many rows one statement writes; larger batches only hold locks longer.
@@ -79,7 +79,7 @@ class HeartbeatBuffer:
                 await refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
                 await outbox.append(tx, "node.hardware_changed", change.node_id, {"name": change.name})
         if any(change.came_back or change.hardware_changed for change in changes):
-            await replica_store.clear_unsatisfiable(tx)
+            await rule_store.clear_unsatisfiable(tx)
         return [change.node_id for change in changes if change.came_back or change.bus_changed]
 
 

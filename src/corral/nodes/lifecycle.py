@@ -15,6 +15,7 @@ from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
@@ -30,7 +31,7 @@ async def approve(database: Database, reference: str, actor: str) -> Node:
         await node_store.update_node(tx, node.id, {"approved_at": NOW, "approved_by": actor})
         # A pending node has no credential for the bus, so it is known to be off it until it says otherwise.
         await node_store.set_bus(tx, node.id, is_on_bus=False)
-        await replica_store.clear_unsatisfiable(tx)
+        await rule_store.clear_unsatisfiable(tx)
         await access_store.record(tx, actor, "node.approve", node.id, node.name)
         await outbox.append(tx, "node.approved", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
@@ -73,7 +74,7 @@ async def resume(database: Database, reference: str, actor: str) -> Node:
         node = await node_store.lock_node(tx, reference)
         if node.drained_at is not None:
             await node_store.update_node(tx, node.id, {"drained_at": None, "drained_by": None})
-            await replica_store.clear_unsatisfiable(tx)
+            await rule_store.clear_unsatisfiable(tx)
             await access_store.record(tx, actor, "node.resume", node.id, node.name)
             await outbox.append(tx, "node.resumed", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)

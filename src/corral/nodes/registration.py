@@ -30,6 +30,7 @@ from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
@@ -82,7 +83,7 @@ async def register(database: Database, ids: Ids, policy: JoinPolicy, wish: Regis
             node_id = NodeId(ids.new_id())
             await _join(tx, node_id, node_type, wish, policy, token)  # 3, 4
         await _refresh_labels(tx, node_id, wish)
-        await replica_store.clear_unsatisfiable(tx)
+        await rule_store.clear_unsatisfiable(tx)
         node = await node_store.get_node(tx, node_id)
         api_token = None
         if node.type is NodeType.AGENT and node.approved_at is not None:

@@ -12,7 +12,7 @@ from corral.policy.labels import check_labels
 from corral.store import access as access_store
 from corral.store import nodes as node_store
 from corral.store import outbox
-from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 
 
@@ -89,7 +89,7 @@ async def set_budget(database: Database, reference: str, budget: str | None, act
 async def _changed(tx: Transaction, node: Node, what: str, actor: str) -> Node:
     """What every such change needs: labels that follow from it, another look at rules, a trace, an event."""
     await refresh_automatic_labels(tx, await node_store.get_node(tx, node.id))
-    await replica_store.clear_unsatisfiable(tx)
+    await rule_store.clear_unsatisfiable(tx)
     await access_store.record(tx, actor, what, node.id, node.name)
     await outbox.append(tx, f"{what}_changed", node.id, {"name": node.name, "by": actor})
     return await node_store.get_node(tx, node.id)

@@ -1,4 +1,4 @@
-"""Replicas, the reservations of those to come, and the rules that ask for them."""
+"""Replicas, and the reservations of those to come."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, text, tuple_, update
+from sqlalchemy import Select, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import Conflict
 from corral.domain.node import NodeId
-from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.labels import parse_selector
+from corral.domain.replica import Replica, ReplicaState
 from corral.policy.placing.fit import free_vram
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Transaction
 from corral.store.model_schema import replica_use
-from corral.store.schema import NOW, replicas, reservations, rules
+from corral.store.schema import NOW, replicas, reservations
 
 
 async def put_replica(tx: Transaction, replica: Replica) -> None:
@@ -117,6 +116,29 @@ async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int
     return len(gone)
 
 
+async def mark_stale(tx: Transaction, model: str, run_hash: str | None, reason: str = "the model was changed") -> int:
+    """Replicas of another run hash get no requests from this commit on, and are ended. None: every replica of it."""
+    wanted = select(replicas.c.id).where(replicas.c.model == model, replicas.c.state != ReplicaState.UNLOADING)
+    if run_hash is not None:
+        wanted = wanted.where(replicas.c.revision != run_hash)
+    rows = await tx.execute(
+        update(replicas)
+        .where(replicas.c.id.in_(wanted.order_by(*_IN_ORDER).with_for_update()))
+        .values(state=ReplicaState.UNLOADING, stop_reason=reason, stop_due_at=NOW, updated_at=NOW)
+        .returning(replicas.c.id, *_IN_ORDER)
+    )
+    marked = sorted((str(row.node_id), row.replica_index, str(row.id)) for row in rows)
+    await outbox.append_many(
+        tx,
+        "replica.changed",
+        [
+            (model, {"id": one, "node_id": node_id, "index": index, "state": str(ReplicaState.UNLOADING)})
+            for node_id, index, one in marked
+        ],
+    )
+    return len(marked)
+
+
 def _to_replica(row: Any) -> Replica:
     return Replica(
         id=row.id,
@@ -166,46 +188,3 @@ async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, ho
 async def release_vram(tx: Transaction, node_id: NodeId, holder: str) -> None:
     """Give back what the holder reserved; nothing, if it holds nothing."""
     await tx.execute(delete(reservations).where(reservations.c.node_id == node_id, reservations.c.holder == holder))
-
-
-async def put_rule(tx: Transaction, model: str, selector: object, *, least: int = 0, most: int = 0) -> Rule:
-    """Save a rule. The selector is checked here, on the way in: a broken one is never stored."""
-    checked = parse_selector(selector)
-    values = {"selector": checked, "min_replicas": least, "max_replicas": most}
-    statement = insert(rules).values(model=model, **values)
-    await tx.execute(statement.on_conflict_do_update(index_elements=["model"], set_={**values, "updated_at": NOW}))
-    await outbox.append(tx, "rule.changed", model)
-    return Rule(model=model, selector=checked, min_replicas=least, max_replicas=most)
-
-
-async def list_rules(tx: Transaction) -> list[Rule]:
-    return [
-        Rule(
-            model=row.model,
-            selector=row.selector,
-            min_replicas=row.min_replicas,
-            max_replicas=row.max_replicas,
-            unsatisfiable_until=row.unsatisfiable_until,
-            unsatisfiable_ticks=row.unsatisfiable_ticks,
-        )
-        for row in await tx.execute(select(rules).order_by(rules.c.model))
-    ]
-
-
-async def mark_unsatisfiable(tx: Transaction, model: str, for_s: float) -> None:
-    until = func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
-    await tx.execute(
-        update(rules)
-        .where(rules.c.model == model)
-        .values(unsatisfiable_until=until, unsatisfiable_ticks=rules.c.unsatisfiable_ticks + 1)
-    )
-
-
-async def clear_unsatisfiable(tx: Transaction) -> None:
-    """The fleet has changed: rules that were put aside as impossible deserve another look."""
-    await tx.execute(
-        text(
-            "UPDATE rules SET unsatisfiable_until = NULL, unsatisfiable_ticks = 0"
-            " WHERE unsatisfiable_until IS NOT NULL OR unsatisfiable_ticks > 0"
-        )
-    )

@@ -1,0 +1,137 @@
+"""The rules that ask for replicas. Whatever is saved was checked before; saving one lets it be tried again at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from corral.domain.errors import NotFound
+from corral.domain.replica import Rule, Window
+from corral.policy.labels import parse_selector
+from corral.policy.models.rules import is_same
+from corral.store import outbox
+from corral.store.database import Transaction, is_storable
+from corral.store.schema import NOW, rules
+
+
+async def list_rules(tx: Transaction) -> list[Rule]:
+    return [_to_rule(row) for row in await tx.execute(select(rules).order_by(rules.c.model))]
+
+
+async def find_rule(tx: Transaction, model: str) -> Rule | None:
+    if not is_storable(model):
+        return None
+    row = (await tx.execute(select(rules).where(rules.c.model == model))).one_or_none()
+    return None if row is None else _to_rule(row)
+
+
+async def get_rule(tx: Transaction, model: str) -> Rule:
+    found = await find_rule(tx, model)
+    if found is None:
+        raise NotFound(f"There is no rule for {model[:200]!r}.", hint="`corral rules list`", code="rule_not_found")
+    return found
+
+
+async def save_rule(tx: Transaction, rule: Rule) -> bool:
+    """Write it, and forget that it could not be met: whoever saves it means "now". Whether it says something new.
+
+    The event is written also if it does not: the reconciler looks again.
+    """
+    statement = select(rules).where(rules.c.model == rule.model).with_for_update()
+    known = (await tx.execute(statement)).one_or_none()
+    values: dict[str, Any] = {
+        "selector": rule.selector,
+        "min_replicas": rule.min_replicas,
+        "max_replicas": rule.max_replicas,
+        "spreads": rule.spreads,
+        "windows": [_window_json(window) for window in rule.windows],
+        "time_zone": rule.time_zone,
+        "route_policy": rule.route_policy,
+        "unsatisfiable_until": None,
+        "unsatisfiable_ticks": 0,
+    }
+    await tx.execute(
+        insert(rules)
+        .values(model=rule.model, **values)
+        .on_conflict_do_update(index_elements=["model"], set_={**values, "updated_at": NOW})
+    )
+    await outbox.append(tx, "rule.changed", rule.model, {"deleted": False})
+    return known is None or not is_same(_to_rule(known), rule)
+
+
+async def put_rule(tx: Transaction, model: str, selector: object, *, least: int = 0, most: int = 0) -> Rule:
+    """A rule of a selector and two numbers. The selector is checked here: a broken one is never stored."""
+    rule = Rule(model=model, selector=parse_selector(selector), min_replicas=least, max_replicas=most)
+    await save_rule(tx, rule)
+    return rule
+
+
+async def delete_rule(tx: Transaction, model: str) -> bool:
+    """Whether there was one."""
+    if not is_storable(model):
+        return False
+    gone = await tx.execute(delete(rules).where(rules.c.model == model))
+    if gone.rowcount:
+        await outbox.append(tx, "rule.changed", model, {"deleted": True})
+    return bool(gone.rowcount)
+
+
+async def move_rule(tx: Transaction, old: str, new: str) -> None:
+    """The model has another name. A rule that waits under the new name already is replaced by what moves there."""
+    rule = await find_rule(tx, old)
+    if rule is not None:
+        await delete_rule(tx, new)
+        await tx.execute(update(rules).where(rules.c.model == old).values(model=new, updated_at=NOW))
+        await outbox.append(tx, "rule.changed", old, {"deleted": True})
+        await outbox.append(tx, "rule.changed", new, {"deleted": False})
+
+
+async def mark_unsatisfiable(tx: Transaction, model: str, for_s: float) -> None:
+    until = func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
+    await tx.execute(
+        update(rules)
+        .where(rules.c.model == model)
+        .values(unsatisfiable_until=until, unsatisfiable_ticks=rules.c.unsatisfiable_ticks + 1)
+    )
+
+
+async def clear_unsatisfiable(tx: Transaction, models: Collection[str] | None = None) -> None:
+    """The fleet has changed: rules that were put aside as impossible deserve another look."""
+    if models is None:
+        await tx.execute(
+            text(
+                "UPDATE rules SET unsatisfiable_until = NULL, unsatisfiable_ticks = 0"
+                " WHERE unsatisfiable_until IS NOT NULL OR unsatisfiable_ticks > 0"
+            )
+        )
+    else:
+        await tx.execute(
+            update(rules).where(rules.c.model.in_(models)).values(unsatisfiable_until=None, unsatisfiable_ticks=0)
+        )
+
+
+def _window_json(window: Window) -> dict[str, Any]:
+    return {
+        "cron": window.cron,
+        "duration_s": window.duration_s,
+        "min_replicas": window.min_replicas,
+        "max_replicas": window.max_replicas,
+    }
+
+
+def _to_rule(row: Any) -> Rule:
+    return Rule(
+        model=row.model,
+        selector=row.selector,
+        min_replicas=row.min_replicas,
+        max_replicas=row.max_replicas,
+        spreads=row.spreads,
+        windows=tuple(Window(**window) for window in row.windows),
+        time_zone=row.time_zone,
+        route_policy=row.route_policy,
+        unsatisfiable_until=row.unsatisfiable_until,
+        unsatisfiable_ticks=row.unsatisfiable_ticks,
+    )

@@ -1,12 +1,18 @@
-"""Replicas, and the reservations of those to come."""
+"""Replicas: read whole, marked to be ended, and removed once their process is gone; `store/loads.py` makes them.
+
+Guarantees: `mark_unloading`, `mark_stale` and `unload_strays` are the only ways to `unloading` for what was loaded, and
+a row in that state goes by `remove_stopped` (its worker has acknowledged it), or with its node. Whoever holds replicas
+waits for nothing else: they are locked last, in one order.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, tuple_, update
+from sqlalchemy import Select, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import Conflict
@@ -17,7 +23,7 @@ from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Transaction
 from corral.store.model_schema import replica_use
-from corral.store.schema import NOW, replicas, reservations
+from corral.store.schema import NOW, nodes, replicas, reservations
 
 
 async def put_replica(tx: Transaction, replica: Replica) -> None:
@@ -116,29 +122,6 @@ async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int
     return len(gone)
 
 
-async def mark_stale(tx: Transaction, model: str, run_hash: str | None, reason: str = "the model was changed") -> int:
-    """Replicas of another run hash get no requests from this commit on, and are ended. None: every replica of it."""
-    wanted = select(replicas.c.id).where(replicas.c.model == model, replicas.c.state != ReplicaState.UNLOADING)
-    if run_hash is not None:
-        wanted = wanted.where(replicas.c.revision != run_hash)
-    rows = await tx.execute(
-        update(replicas)
-        .where(replicas.c.id.in_(wanted.order_by(*_IN_ORDER).with_for_update()))
-        .values(state=ReplicaState.UNLOADING, stop_reason=reason, stop_due_at=NOW, updated_at=NOW)
-        .returning(replicas.c.id, *_IN_ORDER)
-    )
-    marked = sorted((str(row.node_id), row.replica_index, str(row.id)) for row in rows)
-    await outbox.append_many(
-        tx,
-        "replica.changed",
-        [
-            (model, {"id": one, "node_id": node_id, "index": index, "state": str(ReplicaState.UNLOADING)})
-            for node_id, index, one in marked
-        ],
-    )
-    return len(marked)
-
-
 def _to_replica(row: Any) -> Replica:
     return Replica(
         id=row.id,
@@ -162,6 +145,218 @@ def _to_replica(row: Any) -> Replica:
         stop_reason=row.stop_reason,
         stop_attempts=row.stop_attempts,
         stop_problem=row.stop_problem,
+    )
+
+
+# --- the one way out ---
+
+# How long a replica may finish what it is answering.
+GRACE_S = 30.0
+# The frontends write who uses a replica every two seconds: so long after a mark nothing is missing in it.
+_SETTLED_S = 2.5
+# One that nobody has used for so long need not be waited for.
+_UNUSED_S = 60.0
+
+RETURNING = "RETURNING r.id::text AS id, r.node_id::text AS node_id, r.model, r.replica_index, r.state, r.revision"
+_RELEASE = text("DELETE FROM reservations WHERE holder = ANY(:holders)")
+
+_UNLOAD = text(f"""
+    WITH mine AS (
+        SELECT r.id FROM replicas r
+         WHERE r.id = ANY(CAST(:ids AS uuid[])) AND r.state <> 'unloading'
+           AND (NOT :only_idle OR (r.state = 'loaded' AND NOT EXISTS (
+                    SELECT 1 FROM replica_use u
+                     WHERE u.replica_id = r.id AND u.in_flight > 0 AND u.expires_at > corral_now())))
+         ORDER BY r.node_id, r.model, r.replica_index
+           FOR UPDATE OF r
+    )
+    UPDATE replicas r SET
+        state = 'unloading', stop_reason = :reason, stop_attempts = 0, stop_problem = '',
+        stop_due_at = corral_now() + make_interval(secs => CASE WHEN r.state = 'loaded' THEN :grace_s ELSE 0 END),
+        updated_at = corral_now()
+      FROM mine WHERE r.id = mine.id
+    {RETURNING}
+""")  # noqa: S608 - no value in it
+
+
+async def mark_unloading(
+    tx: Transaction,
+    replica_ids: Collection[str],
+    reason: str,
+    *,
+    only_idle: bool = False,
+    grace_s: float = GRACE_S,
+) -> list[str]:
+    """These are to be ended; the ids of those that were not on their way out already.
+
+    From now on they get no request. What they are answering may be finished within the grace. `only_idle`: leave out
+    what somebody uses at this moment.
+    """
+    if not replica_ids:
+        return []
+    parameters = {"ids": sorted(replica_ids), "reason": reason, "only_idle": only_idle, "grace_s": grace_s}
+    rows = list(await tx.execute(_UNLOAD, parameters))
+    await release(tx, [row.id for row in rows])
+    await tell_rows(tx, rows)
+    return [row.id for row in rows]
+
+
+async def mark_stale(tx: Transaction, model: str, run_hash: str | None, reason: str = "the model was changed") -> int:
+    """Replicas that were loaded with another run hash (None: all of them) are ended. How many; models before replicas:
+    the caller holds the model's row."""
+    wanted = select(replicas.c.id).where(replicas.c.model == model, replicas.c.state != ReplicaState.UNLOADING)
+    if run_hash is not None:
+        wanted = wanted.where(replicas.c.revision != run_hash)
+    return len(await mark_unloading(tx, [row.id for row in await tx.execute(wanted)], reason))
+
+
+_STRAY = text("""
+    SELECT r.id::text AS id, m.name IS NULL AS is_unknown, m.run_hash <> r.revision AS is_stale
+      FROM replicas r
+      LEFT JOIN models m ON m.name = r.model
+      LEFT JOIN operations o ON o.id = r.operation_id
+     WHERE r.state <> 'unloading'
+       AND (m.name IS NULL OR m.run_hash <> r.revision
+            OR (r.state IN ('staging', 'loading') AND r.updated_at < corral_now() - make_interval(secs => 60)
+                AND (o.id IS NULL OR o.state NOT IN ('queued', 'running', 'waiting_on_nodes'))))
+""")
+
+
+async def unload_strays(tx: Transaction) -> int:
+    """What slipped through: rows of models that are gone or edited, and of loads that have ended without a word."""
+    reasons: dict[str, list[str]] = {}
+    for row in await tx.execute(_STRAY):
+        word = "removed" if row.is_unknown else "edited" if row.is_stale else ""
+        reasons.setdefault(f"The model was {word}." if word else "Its load has ended.", []).append(row.id)
+    return sum([len(await mark_unloading(tx, ids, reason)) for reason, ids in sorted(reasons.items())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A row whose process is to be ended now, as it is at this moment."""
+
+    replica: Replica
+    node_name: str
+
+
+# A row is claimed when its time has come, or before that when nobody uses it any more; a job that has still to be told
+# to stop is told first, else it would start what was just ended.
+_CLAIM_STOPS = text("""
+    WITH due AS (
+        SELECT r.id FROM replicas r
+         WHERE r.state = 'unloading'
+           AND (r.stop_due_at <= corral_now()
+                OR (r.stop_attempts = 0
+                    AND NOT EXISTS (SELECT 1 FROM replica_use u WHERE u.replica_id = r.id AND u.in_flight > 0
+                                       AND u.expires_at > corral_now())
+                    AND (r.updated_at <= corral_now() - make_interval(secs => :settled_s)
+                         OR NOT EXISTS (SELECT 1 FROM replica_use u WHERE u.replica_id = r.id
+                                           AND u.last_used_at > corral_now() - make_interval(secs => :unused_s)))))
+           AND NOT EXISTS (SELECT 1 FROM operation_targets t
+                            WHERE t.operation_id = r.operation_id AND t.node = r.node_id AND t.stop_wanted)
+         ORDER BY r.stop_due_at, r.id
+         LIMIT :limit
+           FOR UPDATE OF r SKIP LOCKED
+    )
+    UPDATE replicas r SET stop_attempts = r.stop_attempts + 1,
+           stop_due_at = corral_now() + make_interval(secs => :lease_s)
+      FROM due WHERE r.id = due.id
+    RETURNING r.id::text AS id
+""")
+
+
+async def claim_stops(tx: Transaction, *, limit: int, lease_s: float) -> list[Stop]:
+    """Rows whose processes this frontend is to end; nobody else takes them until the lease is over."""
+    parameters = {"limit": limit, "lease_s": lease_s, "settled_s": _SETTLED_S, "unused_s": _UNUSED_S}
+    claimed = [row.id for row in await tx.execute(_CLAIM_STOPS, parameters)]
+    if not claimed:
+        return []
+    rows = await tx.execute(
+        _all().add_columns(nodes.c.name).join(nodes, nodes.c.id == replicas.c.node_id).where(replicas.c.id.in_(claimed))
+    )
+    return [Stop(replica=_to_replica(row), node_name=row.name) for row in rows]
+
+
+async def remove_stopped(tx: Transaction, replica: Replica, reason: str) -> bool:
+    """Its process has ended: exactly this row goes. One that has changed since, or taken its place, stays."""
+    gone = await tx.execute(
+        delete(replicas)
+        .where(
+            replicas.c.id == replica.id,
+            replicas.c.state == ReplicaState.UNLOADING,
+            replicas.c.address == replica.address,
+            replicas.c.revision == replica.revision,
+        )
+        .returning(replicas.c.id, replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
+    )
+    rows = list(gone)
+    await tell_removed(tx, rows, reason)
+    return bool(rows)
+
+
+async def put_off_stop(tx: Transaction, replica: Replica, problem: str, pause_s: float) -> None:
+    """It could not be ended: why, and when to try again."""
+    await tx.execute(
+        update(replicas)
+        .where(replicas.c.id == replica.id, replicas.c.state == ReplicaState.UNLOADING)
+        .values(stop_problem=problem[:240], stop_due_at=func.corral_now() + _seconds(pause_s), updated_at=NOW)
+    )
+
+
+async def release(tx: Transaction, holders: Collection[str]) -> None:
+    """Give back what these have set aside, wherever that is."""
+    if holders:
+        await tx.execute(_RELEASE, {"holders": list(holders)})
+
+
+def _seconds(seconds: float) -> Any:
+    return func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+
+
+async def tell_rows(tx: Transaction, rows: Iterable[Any]) -> None:
+    """`rows` as `RETURNING` has them."""
+    await outbox.append_many(
+        tx,
+        "replica.changed",
+        [
+            (
+                row.model,
+                {"id": str(row.id), "node_id": str(row.node_id), "index": row.replica_index, "state": str(row.state)},
+            )
+            for row in sorted(rows, key=lambda row: (row.model, str(row.id)))
+        ],
+    )
+
+
+async def tell_changed(tx: Transaction, changed: Iterable[Replica]) -> None:
+    await outbox.append_many(
+        tx,
+        "replica.changed",
+        [
+            (one.model, {"id": one.id, "node_id": one.node_id, "index": one.index, "state": str(one.state)})
+            for one in changed
+        ],
+    )
+
+
+async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str) -> None:
+    await outbox.append_many(
+        tx,
+        "replica.removed",
+        [
+            (
+                row.model,
+                {
+                    "id": str(row.id),
+                    "node_id": str(row.node_id),
+                    "model": row.model,
+                    "count": 1,
+                    "index": row.replica_index,
+                    "reason": reason,
+                },
+            )
+            for row in rows
+        ],
     )
 
 

@@ -1,0 +1,119 @@
+"""What a replica takes: what was written, then what was seen, then what the headers say; unknown stays unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.domain.model import ModelConfig, ModelFacts
+from corral.policy.models.estimate import (
+    CPU_OVERHEAD_BYTES,
+    GIB,
+    GPU_OVERHEAD_BYTES,
+    Observed,
+    Seen,
+    estimate,
+    load_budget_s,
+    observed_of,
+    with_observation,
+)
+from tests.unit.policy.builders import a_node
+
+GPU = a_node("gpu", total_vram=24 * GIB, total_ram=64 * GIB)
+CPU = a_node("cpu", total_vram=0, total_ram=64 * GIB)
+CONFIG = ModelConfig(name="m", backend="llama-cpp")
+FACTS = ModelFacts(weights_bytes=1000, kv_bytes_per_token=10, context_length=131_072)
+
+
+@pytest.mark.behaviour("LIB-2")
+def test_a_node_with_a_gpu_is_asked_for_vram_and_one_without_for_ram() -> None:
+    on_gpu, on_cpu = estimate(CONFIG, FACTS, 1100, GPU, None), estimate(CONFIG, FACTS, 1100, CPU, None)
+    assert on_gpu.vram_bytes == 1000 + 50 + 8192 * 10 + GPU_OVERHEAD_BYTES
+    assert on_gpu.ram_bytes is None
+    assert (on_cpu.vram_bytes, on_cpu.ram_bytes) == (0, 1000 + 50 + 8192 * 10 + CPU_OVERHEAD_BYTES)
+    assert on_gpu.payload_bytes == on_cpu.payload_bytes == 1100
+
+
+def test_the_context_is_what_was_written_else_the_models_and_never_more_than_8192_by_itself() -> None:
+    def cache(config: ModelConfig, facts: ModelFacts) -> int:
+        whole = estimate(config, facts, None, CPU, None).ram_bytes
+        assert whole is not None
+        return whole - 1050 - CPU_OVERHEAD_BYTES
+
+    assert cache(CONFIG, FACTS) == 8192 * 10
+    assert cache(CONFIG, replace(FACTS, context_length=512)) == 512 * 10
+    assert cache(CONFIG, replace(FACTS, context_length=None)) == 8192 * 10
+    written = replace(CONFIG, options={"context_size": "32768", "parallel": "4"})
+    assert cache(written, FACTS) == 32768 * 4 * 10
+    nonsense = replace(CONFIG, options={"context_size": "much", "parallel": "-1"})
+    assert cache(nonsense, FACTS) == 8192 * 10
+
+
+@pytest.mark.behaviour("LIB-2")
+def test_what_was_written_wins_over_what_was_seen_and_that_over_what_was_computed() -> None:
+    observed = Observed(gpu=Seen(vram_bytes=5, ram_bytes=6), cpu=Seen(ram_bytes=7))
+    seen = estimate(CONFIG, FACTS, 1100, GPU, observed)
+    assert (seen.vram_bytes, seen.ram_bytes, seen.is_observed) == (5, 6, True)
+    seen = estimate(CONFIG, FACTS, 1100, CPU, observed)
+    assert (seen.vram_bytes, seen.ram_bytes, seen.is_observed) == (0, 7, True)
+    written = estimate(replace(CONFIG, vram_bytes=1, ram_bytes=2), FACTS, 1100, GPU, observed)
+    assert (written.vram_bytes, written.ram_bytes, written.is_observed) == (1, 2, False)
+
+
+@pytest.mark.behaviour("LIB-2")
+def test_what_is_not_known_stays_unknown() -> None:
+    assert estimate(CONFIG, None, None, GPU, None).vram_bytes is None
+    assert estimate(CONFIG, ModelFacts(), None, CPU, None).ram_bytes is None
+    only_files = estimate(CONFIG, ModelFacts(), 1000, CPU, None)
+    assert only_files.ram_bytes == 1050 + CPU_OVERHEAD_BYTES
+
+
+def test_a_model_that_is_kept_off_the_gpu_takes_ram() -> None:
+    need = estimate(replace(CONFIG, options={"gpu_layers": "0"}), FACTS, 1100, GPU, None)
+    assert need.vram_bytes == 0
+    assert need.ram_bytes is not None
+
+
+@pytest.mark.behaviour("LIB-2")
+def test_an_observation_counts_for_its_run_hash_and_its_kind_of_node_and_the_most_is_kept() -> None:
+    stored = with_observation(None, "one", GPU, Seen(vram_bytes=10, ram_bytes=1))
+    stored = with_observation(stored, "one", CPU, Seen(ram_bytes=8))
+    stored = with_observation(stored, "one", GPU, Seen(vram_bytes=9, ram_bytes=2))
+    assert observed_of(stored, "one") == Observed(gpu=Seen(vram_bytes=10, ram_bytes=2), cpu=Seen(ram_bytes=8))
+    assert observed_of(stored, "two") is None
+    assert observed_of(with_observation(stored, "two", CPU, Seen(ram_bytes=3)), "two") == Observed(
+        cpu=Seen(ram_bytes=3)
+    )
+    assert observed_of({"run_hash": "one", "gpu": "nonsense"}, "one") == Observed()
+
+
+@pytest.mark.behaviour("NODE-82")
+def test_the_load_budget_grows_with_the_size_and_an_override_wins_even_if_it_is_shorter() -> None:
+    assert load_budget_s(70 * GIB, None) == 28 * 60 + 20
+    assert load_budget_s(2 * GIB, None) == 5 * 60 + 40
+    assert load_budget_s(None, None) == 5 * 60
+    assert load_budget_s(70 * GIB, 10.0) == 10.0
+
+
+@given(
+    weights=st.integers(0, 2**40),
+    per_token=st.integers(0, 2**24),
+    context=st.integers(1, 2**20),
+    parallel=st.integers(1, 64),
+)
+def test_more_of_anything_never_takes_less(weights: int, per_token: int, context: int, parallel: int) -> None:
+    def need(weights: int, per_token: int, context: int, parallel: int) -> int:
+        config = replace(CONFIG, options={"context_size": str(context), "parallel": str(parallel)})
+        facts = ModelFacts(weights_bytes=weights, kv_bytes_per_token=per_token)
+        found = estimate(config, facts, None, GPU, None).vram_bytes
+        assert found is not None
+        return found
+
+    least = need(weights, per_token, context, parallel)
+    assert least >= weights + per_token * context * parallel
+    assert need(weights + 1, per_token, context, parallel) >= least
+    assert need(weights, per_token + 1, context, parallel) >= least
+    assert need(weights, per_token, context + 1, parallel + 1) >= least

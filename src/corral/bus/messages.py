@@ -349,12 +349,15 @@ class RunningProcess:
     version: str
     address: str
     pid: int
-    # starting, ready, or backing off after crashes; dead and stopping ones are not told.
+    # starting, ready, unhealthy (idle, and silent when asked) or backing_off after crashes; dead and stopping ones are
+    # not told.
     state: str = "ready"
     restarts: int = 0
     # The run hash that it was loaded with; empty: it was started by hand, and no request goes to it.
     revision: str = ""
     operation_id: str = ""
+    # The job that has started it.
+    job_id: str = ""
     threads: int = 1
     # What it takes of the machine; absent if nobody has measured it.
     vram_bytes: int | None = None

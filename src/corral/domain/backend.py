@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from corral.domain.node import NodeId
@@ -55,6 +56,19 @@ class Probe:
     timeout_s: float = 300.0
 
 
+# What engines say when a machine or a card has no room for a model.
+USUAL_SIGNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "out_of_memory": (
+            r"out of (device |host |gpu )?memory",
+            r"outof(device|host)?memory",
+            r"(failed|unable|cannot|could not) to allocate|cannot allocate memory",
+            r"(cuda|hip)_?malloc\w* failed|bad_alloc|\bMemoryError\b",
+        )
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """How to run an engine. In `command`, `check` and `environment` these are replaced:
@@ -81,6 +95,8 @@ class Manifest:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Where the engine tells its numbers, and what they are called there.
     metrics: Mapping[str, str] = field(default_factory=dict)
+    # The code of a failure to what the engine says then: regular expressions, capitals do not matter.
+    errors: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(USUAL_SIGNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

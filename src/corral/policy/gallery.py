@@ -6,11 +6,12 @@ writes a gallery finds the line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from corral.domain.backend import Build, Manifest, Probe, Source, SourceKind
+from corral.domain.backend import USUAL_SIGNS, Build, Manifest, Probe, Source, SourceKind
 from corral.domain.errors import InvalidRequest
 
 _ANY_PROBE = Probe()
@@ -75,7 +76,19 @@ def parse_manifest(value: Mapping[str, Any], where: str) -> Manifest:
         formats=_texts(value, "formats", where),
         options={str(name): _texts(options, str(name), f"{where}: options") for name in options},
         metrics=_text_map(value, "metrics", where),
+        errors=dict(USUAL_SIGNS) | _signs(value, f"{where}: errors"),
     )
+
+
+def _signs(value: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]:
+    found = _mapping(value.get("errors") or {}, where)
+    signs = {str(code): _texts(found, str(code), where) for code in found}
+    for sign in (each for several in signs.values() for each in several):
+        try:
+            re.compile(sign)
+        except re.error as error:
+            raise wrong(where, f"{sign!r} is not a regular expression: {error}") from error
+    return signs
 
 
 def wrong(where: str, what: str) -> InvalidRequest:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.domain.backend import Manifest, Probe
-from corral.worker.processes.machine import Birth, Running, Spawn
+from corral.worker.processes.machine import Birth, Measured, Running, Spawn
 from corral.worker.processes.options import SupervisorOptions
 from corral.worker.processes.supervisor import Parts, Supervisor
 from corral.worker.work import Runnable
@@ -44,6 +44,11 @@ class PretendMachine:
         self.spawned: list[PretendProcess] = []
         self.is_immortal = False
         self.ports: list[str] = []
+        self.measured = Measured()
+        # What is used between two looks at it.
+        self.cpu_step_s = 0.0
+        self.cpu_used_s = 0.0
+        self.killed_for_memory: int | None = 0
 
     @property
     def last(self) -> PretendProcess:
@@ -69,6 +74,16 @@ class PretendMachine:
 
     async def markers(self, home: str) -> frozenset[str]:
         return frozenset()
+
+    async def measure(self, birth: Birth, marker: str) -> Measured:
+        return self.measured
+
+    async def cpu_s(self, birth: Birth, marker: str) -> float | None:
+        self.cpu_used_s += self.cpu_step_s
+        return self.cpu_used_s
+
+    def oom_kills(self) -> int | None:
+        return self.killed_for_memory
 
 
 def pretend_supervisor(

@@ -47,7 +47,7 @@ async def test_an_engine_is_ready_when_the_start_returns_and_is_asked_for_by_its
     process = await processes.start_backend(wish("org/llama#3", replica=2), report)
     assert process.key == "org/llama#3#2"
     assert (process.model, process.replica, process.backend) == ("org/llama#3", 2, "cpu-fake")
-    assert report.last == "starting"
+    assert report.last == "loading"
     assert await ask(process)
     assert processes.running() == (process,)
 

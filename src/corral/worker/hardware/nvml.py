@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pynvml
@@ -37,6 +38,37 @@ def read_nvml(library: Any = pynvml) -> NvmlReading:
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             library.nvmlShutdown()
+
+
+def read_vram_of(pids: frozenset[int], library: Any = pynvml) -> int | None:
+    """What these processes take of all GPUs together; None if the driver does not say.
+
+    None also if it names none of them: in a container it may know them by other numbers. Raises as `read_nvml`.
+    """
+    try:
+        library.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise _unusable(error) from error
+    try:
+        sizes = [size for index in range(library.nvmlDeviceGetCount()) for size in _used_on(library, index, pids)]
+        return None if not sizes or None in sizes else sum(size for size in sizes if size is not None)
+    except pynvml.NVMLError as error:
+        raise _unusable(error) from error
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            library.nvmlShutdown()
+
+
+def _used_on(library: Any, index: int, pids: frozenset[int]) -> list[int | None]:
+    handle = library.nvmlDeviceGetHandleByIndex(index)
+    # The one list has programs that compute, the other those that draw; with Vulkan an engine is in the latter.
+    lists = (library.nvmlDeviceGetComputeRunningProcesses, library.nvmlDeviceGetGraphicsRunningProcesses)
+    found: dict[int, int | None] = {}
+    for ask in lists:
+        for process in _ask(partial(ask, handle)) or ():
+            if process.pid in pids:
+                found[process.pid] = process.usedGpuMemory
+    return list(found.values())
 
 
 def _devices(library: Any) -> tuple[tuple[NvmlDevice, ...], tuple[str, ...]]:

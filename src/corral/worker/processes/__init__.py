@@ -10,6 +10,7 @@ probe       is an engine ready?
 journal     what ran, for the next worker
 logs        what engines print, numbered and bounded
 engine      the life of one engine
+watching    does what is ready still answer?
 adoption    what a worker that was killed has left behind
 supervisor  all of them: `worker.work.Processes`
 """

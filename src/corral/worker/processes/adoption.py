@@ -1,7 +1,8 @@
 """What a worker finds when it starts: engines that the one before it has left running.
 
 Guarantee: an engine goes on if it is the same process (pid and birth), of the same installation, and answers on its
-port; its clients notice nothing. Everything else of this home that runs is ended, also what no record names; no process
+port or is busy; its clients notice nothing. One that was only just loading goes on loading. One that was about to be
+started again after a crash is. Everything else of this home that runs is ended, also what no record names; no process
 of anybody else is touched. Dead ones are forgotten.
 """
 
@@ -15,10 +16,11 @@ from pathlib import Path
 import structlog
 
 from corral.worker.backends.layout import identity_of
-from corral.worker.processes.engine import READY_POLL_S, Around, Engine, Wanted, probe_url
+from corral.worker.processes.engine import READY_POLL_S, Around, Engine, State, Wanted, probe_url
 from corral.worker.processes.journal import ProcessRecord
 from corral.worker.processes.keys import parse_key
 from corral.worker.processes.machine import Birth, Running
+from corral.worker.processes.watching import is_busy
 from corral.worker.work import Runnable
 
 log = structlog.get_logger(__name__)
@@ -28,6 +30,7 @@ _END_POLL_S = 0.1
 
 class Verdict(StrEnum):
     GOES_ON = "goes on"
+    RESTARTS = "is started again after its pause"
     DEAD = "has ended"
     GONE = "is of a backend that is gone"
     SILENT = "does not answer"
@@ -48,7 +51,11 @@ async def adopt_all(around: Around, keep: Callable[[Wanted], Engine]) -> dict[st
 async def _settle(record: ProcessRecord, around: Around, keep: Callable[[Wanted], Engine]) -> Verdict:
     running = None if record.birth is None else around.machine.find(record.birth)
     runnable = _installed(record, around)
-    if running is None:
+    if running is None and runnable is not None and record.state == State.BACKING_OFF:
+        await _end(around, None, record.marker)
+        keep(_wanted(record, runnable)).resume_pause(record)
+        verdict = Verdict.RESTARTS
+    elif running is None:
         verdict = Verdict.DEAD
     elif runnable is None:
         verdict = Verdict.GONE
@@ -60,7 +67,7 @@ async def _settle(record: ProcessRecord, around: Around, keep: Callable[[Wanted]
         verdict = Verdict.GOES_ON
     log.info("an engine of an earlier worker", key=record.key, port=record.port, verdict=str(verdict))
     # Also of a dead one: what it has forked may live.
-    if verdict is not Verdict.GOES_ON and await _end(around, record.birth, record.marker):
+    if verdict not in (Verdict.GOES_ON, Verdict.RESTARTS) and await _end(around, record.birth, record.marker):
         around.journal.remove(record.key)
     return verdict
 
@@ -84,13 +91,16 @@ def _wanted(record: ProcessRecord, runnable: Runnable) -> Wanted:
 
 
 async def _answers(record: ProcessRecord, runnable: Runnable, running: Running, around: Around) -> bool:
+    """Or may be silent: because it still loads, or because it works."""
+    if record.state == State.STARTING:
+        return running.is_alive()
     url = probe_url(runnable, around.options, record.port)
     deadline_s = around.clock.monotonic() + around.options.adoption_s
     while running.is_alive():
         if await around.ready(url, record.api_key):
             return running.is_alive()
         if around.clock.monotonic() >= deadline_s:
-            return False
+            return await is_busy(around, running.birth, record.marker) and running.is_alive()
         await around.clock.sleep(READY_POLL_S)
     return False
 

@@ -3,12 +3,14 @@
 Guarantee: everything that happens to the process happens in `run`; `stop` signals and waits. The port, the threads and
 the record in the journal are given back once, after everything of the process has ended. Nobody is told that it is
 ready once somebody wants it stopped. A start that fails is told with the engine's own last words and not repeated; a
-crash after it was ready is followed by a restart on the same port, for ever, with growing pauses.
+crash after it was ready is followed by a restart on the same port, for ever, with growing pauses. What it is at stands
+in the journal, so that the worker that comes after a kill goes on from there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,7 +29,7 @@ from corral.worker.processes.keys import ProcessKey
 from corral.worker.processes.launch import LOOPBACK, MARKER, Place, listens_on, make_launch
 from corral.worker.processes.logs.shelf import LogShelf
 from corral.worker.processes.logs.tail import Tail
-from corral.worker.processes.machine import Birth, Machine, Ready, Running, Spawn, describe_exit
+from corral.worker.processes.machine import Birth, Machine, Measured, Ready, Running, Spawn, describe_exit
 from corral.worker.processes.options import SupervisorOptions
 from corral.worker.processes.ports import Choice, PortPool
 from corral.worker.processes.restarts import Restarts
@@ -39,12 +41,19 @@ log = structlog.get_logger(__name__)
 READY_POLL_S = 0.2
 LEFTOVER_POLL_S = 0.1
 LAST_WORDS = 20
+# Where the reason for its end is looked for: engines say much after it.
+LAST_LINES = 200
+OUT_OF_MEMORY = "out_of_memory"
+LOAD_TIMEOUT = "load_timeout"
+# As `subprocess` tells a SIGKILL, and as a shell does for its child.
+_KILLED = (-9, 137)
 _ANY_HOST = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, not listened on
 
 
 class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
+    UNHEALTHY = "unhealthy"  # only told: it is ready, idle, and does not answer
     BACKING_OFF = "backing_off"
 
 
@@ -63,6 +72,8 @@ class Around:
     clock: Clock
     ids: Ids
     tasks: Tasks
+    # Called when what is told of an engine has changed.
+    changed: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +92,17 @@ class Wanted:
             and self.runnable.version == other.runnable.version
             and self.identity == other.identity
             and self.command_hash == other.command_hash
+            and self.wish.revision == other.wish.revision
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """One process that is ready, as whoever looks after it needs it."""
+
+    url: str
+    birth: Birth
+    marker: str
 
 
 @dataclass(slots=True)
@@ -92,6 +113,8 @@ class _Life:
     ended: asyncio.Task[int | None]
     marker: str
     ready_at_s: float | None = None
+    # What the kernel's counter said before; None for an adopted one.
+    oom_kills: int | None = None
 
 
 @dataclass(slots=True)
@@ -114,6 +137,10 @@ class Engine:
         self._around = around
         self._held = _Held()
         self._life: _Life | None = None
+        self._measured = Measured()
+        self._marker = ""
+        # How often in a row it was silent when it was asked.
+        self._silences = 0
         # The number in the log after which the lines of this start follow.
         self._began_after = 0
         # How this start went, for those who wait for it.
@@ -168,8 +195,15 @@ class Engine:
             version=self.wanted.runnable.version,
             address=self.address,
             pid=pid,
-            state=str(self.state),
+            state=str(State.UNHEALTHY if self._is_unhealthy else self.state),
             restarts=self.restarts.total,
+            revision=self.wanted.wish.revision,
+            operation_id=self.wanted.wish.operation_id,
+            job_id=self.wanted.wish.job_id,
+            threads=self._held.threads,
+            vram_bytes=self._measured.vram_bytes,
+            ram_bytes=self._measured.ram_bytes,
+            engine_key=self._held.api_key,
         )
 
     def will_do(self, wanted: Wanted) -> bool:
@@ -192,10 +226,32 @@ class Engine:
             raise ProcessStopping(f"{self.key} became ready and is being stopped.")
         raise EngineFailed(f"{self.key} became ready and ended at once.")
 
+    def to_watch(self) -> Watched | None:
+        """None while there is nothing to ask: it is not ready, or it is to end."""
+        life, port = self._life, self._held.port
+        if self.state is not State.READY or self._unwanted.is_set() or life is None or port is None:
+            return None
+        url = probe_url(self.wanted.runnable, self._around.options, port)
+        return Watched(url=url, birth=life.running.birth, marker=life.marker)
+
+    def looked_at(self, *, is_well: bool) -> None:
+        was_unhealthy = self._is_unhealthy
+        self._silences = 0 if is_well else self._silences + 1
+        if self._is_unhealthy != was_unhealthy:
+            said = "an engine answers again" if was_unhealthy else "an engine is idle and does not answer"
+            log.warning(said, key=self.key)
+            self._around.changed()
+
+    @property
+    def _is_unhealthy(self) -> bool:
+        return self.state is State.READY and self._silences >= self._around.options.watch_misses
+
     # --- what happens ---
 
     async def run(self) -> None:
         """The whole life. Cancelled only when the worker ends without stopping its engines: then they go on."""
+        if self.state is State.BACKING_OFF:
+            await self._pause()
         while not self._unwanted.is_set():
             outcome = await attempt(self._live)
             healthy_s = await self._clear(outcome)
@@ -209,12 +265,17 @@ class Engine:
         self._finish()
 
     def adopt(self, record: ProcessRecord, running: Running) -> None:
-        """Go on with a process that an earlier worker has started; call before `run`."""
-        self._held = _Held(port=record.port, threads=record.threads, api_key=record.api_key)
-        self._around.ports.hold(self.key, record.port)
-        self._around.threads.hold(self.key, record.threads)
+        """Go on with a process that an earlier worker has started, ready or not yet; call before `run`."""
+        self._hold(record)
         self._begin_life(running, record.marker)
-        self._mark_ready()
+        if record.state != State.STARTING:
+            self._mark_ready()
+
+    def resume_pause(self, record: ProcessRecord) -> None:
+        """Go on waiting for the restart that an earlier worker did not live to see; call before `run`."""
+        self._hold(record)
+        self.was_ready = True
+        self.state = State.BACKING_OFF
 
     async def stop(self, *, force: bool = False) -> None:
         """End it, and return when all of it has ended, within the limits. Raises StopFailed if it survives."""
@@ -223,6 +284,7 @@ class Engine:
         self._is_stopping = True
         self._unwanted.set()
         self._settle(None)
+        self._around.changed()
         try:
             if not force:
                 await self._signal_and_wait(self._around.machine.ask_to_end, self._around.options.grace_s)
@@ -257,16 +319,22 @@ class Engine:
         assert life is not None, "there is a process after a spawn"
         if life.ready_at_s is None:
             await self._wait_ready(life)
+            self._measured = await self._around.machine.measure(life.running.birth, life.marker)
             self._mark_ready()
+            self._note(life.marker, life.running.birth)
+        else:
+            self._measured = await self._around.machine.measure(life.running.birth, life.marker)
+        self._around.changed()
         return describe_exit(await life.ended)
 
     async def _spawn(self) -> None:
         around, wanted = self._around, self.wanted
         place = self._take_place()
         launch = make_launch(wanted.runnable, wanted.wish, place, around.options.environment)
-        marker = f"{around.ids.new_id()}@{around.options.home}"
+        self._marker = marker = f"{around.ids.new_id()}@{around.options.home}"
         self._began_after = self.tail.begin(f"starting {self.backend} {wanted.runnable.version} on port {place.port}")
         self._write(marker, None)
+        oom_kills = around.machine.oom_kills()
         wish = Spawn(
             command=launch.command,
             environment={**launch.environment, MARKER: marker},
@@ -279,12 +347,14 @@ class Engine:
         except OSError as error:
             what = error.filename or launch.command[0]
             raise EngineFailed(f"{self.key} could not be started: {error.strerror}: {what}.") from error
-        self._begin_life(running, marker)
+        self._begin_life(running, marker, oom_kills)
         self._write(marker, running.birth)
+        around.changed()
 
-    def _begin_life(self, running: Running, marker: str) -> None:
+    def _begin_life(self, running: Running, marker: str, oom_kills: int | None = None) -> None:
         ended = self._around.tasks.start(running.ended(), name=f"wait for {self.key}")
-        self._life = _Life(running=running, ended=ended, marker=marker)
+        self._life = _Life(running=running, ended=ended, marker=marker, oom_kills=oom_kills)
+        self._silences = 0
 
     def _take_place(self) -> Place:
         around, held = self._around, self._held
@@ -307,18 +377,26 @@ class Engine:
         clock, probe = self._around.clock, self.wanted.runnable.manifest.ready
         assert self._held.port is not None, "a process that starts has a port"
         url = probe_url(self.wanted.runnable, self._around.options, self._held.port)
-        deadline_s = clock.monotonic() + probe.timeout_s
+        budget_s = probe.timeout_s if self.wanted.wish.ready_s is None else self.wanted.wish.ready_s
+        deadline_s = clock.monotonic() + budget_s
         while True:
             is_ready = await self._around.ready(url, self._held.api_key)
             if life.ended.done():
-                raise EngineFailed(f"{self.key} {describe_exit(life.ended.result())} before it was ready.")
+                raise self._ended_early(life, life.ended.result())
             if self._unwanted.is_set():
                 raise ProcessStopping(f"{self.key} was stopped while it was starting.")
             if is_ready and life.running.is_alive():
                 return
             if clock.monotonic() >= deadline_s:
-                raise EngineFailed(f"{self.key} was not ready after {probe.timeout_s:g} s.")
+                raise EngineFailed(f"{self.key} was not ready after {budget_s:g} s.", code=LOAD_TIMEOUT)
             await asyncio.wait({life.ended}, timeout=READY_POLL_S)
+
+    def _ended_early(self, life: _Life, code: int | None) -> EngineFailed:
+        """A SIGKILL that nobody here has sent is the kernel's if its counter has moved meanwhile."""
+        now = self._around.machine.oom_kills() if code in _KILLED else None
+        is_for_memory = now is not None and life.oom_kills is not None and now > life.oom_kills
+        slug = OUT_OF_MEMORY if is_for_memory else EngineFailed.code
+        return EngineFailed(f"{self.key} {describe_exit(code)} before it was ready.", code=slug)
 
     def _mark_ready(self) -> None:
         assert self._life is not None, "something is ready"
@@ -354,11 +432,16 @@ class Engine:
         patience = self._around.options.patience
         self.restarts = self.restarts.after_crash(healthy_s, patience)
         self.state = State.BACKING_OFF
+        self._note(self._marker, None)
+        self._around.changed()
         pause_s = self.restarts.pause_s(patience)
         how = outcome.value if isinstance(outcome, Done) else outcome.sentence
         log.warning("an engine crashed", key=self.key, how=how, restart_in_s=pause_s, restarts=self.restarts.total)
+        await self._pause()
+
+    async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(pause_s):
+            async with asyncio.timeout(self.restarts.pause_s(self._around.options.patience)):
                 await self._unwanted.wait()
         except TimeoutError:
             self._check_installation()
@@ -386,13 +469,23 @@ class Engine:
     def _with_last_words(self, error: Exception) -> CorralError:
         if not isinstance(error, EngineFailed):
             return error if isinstance(error, CorralError) else EngineFailed(f"{self.key}: {error!r}.")
-        last = self.tail.last_words(self._began_after, LAST_WORDS)
-        text = "".join(f"\n    {line}" for line in last)
+        last = self.tail.last_words(self._began_after, LAST_LINES)
+        slug = error.slug if error.slug != EngineFailed.code else self._recognised(last)
+        cause = " It ran out of memory." if slug == OUT_OF_MEMORY else ""
+        text = "".join(f"\n    {line}" for line in last[-LAST_WORDS:])
         return EngineFailed(
-            f"{error.message}{text}",
+            f"{error.message}{cause}{text}",
             hint="The log of this process has the rest.",
+            code=slug,
             details={"key": self.key},
         )
+
+    def _recognised(self, lines: tuple[str, ...]) -> str:
+        """The code whose signs the manifest finds in what the engine has said."""
+        for slug, signs in self.wanted.runnable.manifest.errors.items():
+            if any(re.search(sign, line, re.IGNORECASE) for sign in signs for line in lines):
+                return slug
+        return EngineFailed.code
 
     def _settle(self, error: CorralError | None) -> None:
         if not self._settled.is_set():
@@ -416,8 +509,28 @@ class Engine:
                 command_hash=wanted.command_hash,
                 wish=wanted.wish,
                 api_key=held.api_key,
+                state=str(self.state),
+                restarts=self.restarts.total,
+                crashes_in_a_row=self.restarts.in_a_row,
             )
         )
+
+    def _note(self, marker: str, birth: Birth | None) -> None:
+        """As good as it goes: an engine does not end because a disk is full."""
+        if self._held.port is None:
+            return
+        try:
+            self._write(marker, birth)
+        except OSError as error:
+            log.warning("the record of a process is not as it is", key=self.key, error=str(error))
+
+    def _hold(self, record: ProcessRecord) -> None:
+        """What an earlier worker had given to it."""
+        self._held = _Held(port=record.port, threads=record.threads, api_key=record.api_key)
+        self._marker = record.marker
+        self._around.ports.hold(self.key, record.port)
+        self._around.threads.hold(self.key, record.threads)
+        self.restarts = Restarts(total=record.restarts, in_a_row=record.crashes_in_a_row)
 
     def _release_port(self) -> None:
         if self._held.port is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ FORMAT = 1
 _PRIVATE = 0o600
 _SUFFIX = ".json"
 _DAMAGED = ".damaged"
+_WISH = frozenset(each.name for each in fields(StartBackend))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,10 @@ class ProcessRecord:
     command_hash: str
     wish: StartBackend
     api_key: str = field(default="", repr=False)
+    # engine.State; an earlier version wrote none, and had only engines to adopt that are ready.
+    state: str = "ready"
+    restarts: int = 0
+    crashes_in_a_row: int = 0
 
 
 class ProcessJournal:
@@ -92,6 +97,10 @@ def _read(value: dict[str, Any]) -> ProcessRecord:
         port=int(value["port"]),
         threads=int(value["threads"]),
         identity=(int(device), int(inode)),
-        wish=StartBackend(**wish),
+        # A newer worker may have written more.
+        wish=StartBackend(**{name: wish[name] for name in _WISH if name in wish}),
+        state=str(value.get("state", "ready")),
+        restarts=int(value.get("restarts", 0)),
+        crashes_in_a_row=int(value.get("crashes_in_a_row", 0)),
         **{name: str(value[name]) for name in texts},
     )

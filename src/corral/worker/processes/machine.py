@@ -46,6 +46,14 @@ class Running(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a process and all that descends from it takes of the machine; None is unknown."""
+
+    ram_bytes: int | None = None
+    vram_bytes: int | None = None
+
+
 class Machine(Protocol):
     async def spawn(self, wish: Spawn) -> Running:
         """Raises OSError if there is no such program."""
@@ -69,6 +77,16 @@ class Machine(Protocol):
 
     async def markers(self, home: str) -> frozenset[str]:
         """The markers of all live processes that engines of this home are or descend from."""
+        ...
+
+    async def measure(self, birth: Birth, marker: str) -> Measured: ...
+
+    async def cpu_s(self, birth: Birth, marker: str) -> float | None:
+        """The processor time that it has used so far."""
+        ...
+
+    def oom_kills(self) -> int | None:
+        """How many processes the kernel has ended for want of memory since the machine was started."""
         ...
 
 

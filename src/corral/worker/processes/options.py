@@ -31,6 +31,9 @@ class SupervisorOptions:
     kill_limit_s: float = 4.0
     # How long an engine of an earlier worker may take to answer: it may be busy.
     adoption_s: float = 10.0
+    # How often engines that are ready are asked whether they still answer, and how many silences in a row are told.
+    watch_s: float = 10.0
+    watch_misses: int = 3
     patience: Patience = field(default_factory=Patience)
     logs: LogLimits = field(default_factory=LogLimits)
     tail: TailLimits = field(default_factory=TailLimits)

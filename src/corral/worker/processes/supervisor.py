@@ -36,6 +36,7 @@ from corral.worker.processes.ports import PortPool, read_range
 from corral.worker.processes.probe import HttpReady, is_bindable
 from corral.worker.processes.system import SystemMachine
 from corral.worker.processes.threads import ThreadBudget
+from corral.worker.processes.watching import watch
 from corral.worker.work import Report, Runnable
 
 log = structlog.get_logger(__name__)
@@ -83,9 +84,12 @@ class Supervisor:
             clock=parts.clock,
             ids=parts.ids,
             tasks=self._tasks,
+            changed=self._tell_change,
         )
         plan = LoopPlan(name="engine-logs", interval_s=COPY_INTERVAL_S)
         self.copying = Loop(plan=plan, tick=self._copy_logs, clock=parts.clock, rng=parts.rng)
+        plan = LoopPlan(name="engine-health", interval_s=options.watch_s)
+        self.watching = Loop(plan=plan, tick=self._watch, clock=parts.clock, rng=parts.rng)
 
     # --- a service ---
 
@@ -95,10 +99,12 @@ class Supervisor:
         for engine in self._engines.values():
             self._tasks.start(self._run(engine), name=engine.key)
         await self.copying.start()
+        await self.watching.start()
 
     async def stop(self) -> None:
         """Nothing new; all engines end, those that do not within the grace by force."""
         self._is_closing = True
+        await self.watching.stop()
         _, survivors = await self._stop_all(tuple(self._engines.values()), force=False)
         if survivors:
             log.error("engines could not be ended", keys=survivors)
@@ -116,6 +122,7 @@ class Supervisor:
             if old.is_stopping:
                 raise ProcessStopping(f"{key} is being stopped; try again when it has ended.")
             if wanted is not None and old.will_do(wanted):
+                report.phase(Phase.LOADING)
                 return await self._started(old)
             await old.stop(force=True)
         if wanted is None:
@@ -124,6 +131,7 @@ class Supervisor:
             raise Conflict("This worker is stopping.", code="worker_stopping")
         engine = self._keep(wanted)
         self._tasks.start(self._run(engine), name=engine.key)
+        report.phase(Phase.LOADING)
         return await self._started(engine)
 
     async def stop_backend(
@@ -180,6 +188,7 @@ class Supervisor:
         await engine.run()
         # Without a wait in between: whoever waited for the end finds the place empty.
         assert self._engines.pop(engine.key) is engine, "only an engine itself leaves the table"
+        self.changed()
 
     async def _started(self, engine: Engine) -> RunningProcess:
         engine.waiters += 1
@@ -214,6 +223,12 @@ class Supervisor:
         failures = [failed for engine in tuple(self._engines.values()) if (failed := await self._copy_one(engine))]
         if failures:
             raise failures[0].error
+
+    def _tell_change(self) -> None:
+        self.changed()
+
+    async def _watch(self) -> None:
+        await watch(tuple(self._engines.values()), self._around)
 
     async def _copy_one(self, engine: Engine) -> Failed | None:
         async def copy() -> None:

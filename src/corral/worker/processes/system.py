@@ -17,19 +17,27 @@ from pathlib import Path
 import psutil
 
 from corral.ports.runtime import Clock
+from corral.worker.hardware.machine import ReadingFailed
+from corral.worker.hardware.nvml import read_vram_of
+from corral.worker.hardware.patience import Patience
 from corral.worker.processes.launch import MARKER
-from corral.worker.processes.machine import Birth, Running, Spawn
+from corral.worker.processes.machine import Birth, Measured, Running, Spawn
 
 # The kernel tells the boot in whole seconds, which may jump by one; a pid does not come round within this.
 BIRTH_TOLERANCE_S = 1.5
 # Nobody tells us about the end of a process that is not our child.
 ADOPTED_POLL_S = 0.25
+# A driver that hangs must not keep an engine from being ready.
+NVML_LIMIT_S = 3.0
+# The first is for the whole machine; in a container it may be hidden, and the second is for the container.
+_OOM_COUNTERS = (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events"))
 _PRIVATE = 0o600
 
 
 class SystemMachine:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._patience = Patience(NVML_LIMIT_S)
 
     async def spawn(self, wish: Spawn) -> Running:
         with contextlib.ExitStack() as files:
@@ -62,6 +70,21 @@ class SystemMachine:
 
     async def markers(self, home: str) -> frozenset[str]:
         return await asyncio.to_thread(_markers, home)
+
+    async def measure(self, birth: Birth, marker: str) -> Measured:
+        return await asyncio.to_thread(_measure, birth, marker, self._patience)
+
+    async def cpu_s(self, birth: Birth, marker: str) -> float | None:
+        return await asyncio.to_thread(_cpu_s, birth, marker)
+
+    def oom_kills(self) -> int | None:
+        for path in _OOM_COUNTERS:
+            with contextlib.suppress(OSError, ValueError):
+                for line in path.read_text(encoding="ascii").splitlines():
+                    name, _, count = line.partition(" ")
+                    if name == "oom_kill":
+                        return int(count)
+        return None
 
 
 class _Spawned:
@@ -163,6 +186,30 @@ def _belongs(process: psutil.Process, session: int | None, marker: str) -> bool:
     except (psutil.Error, OSError, ValueError):
         # Somebody else's process, or one that ended while we looked.
         return False
+
+
+def _measure(birth: Birth, marker: str, patience: Patience) -> Measured:
+    members = _members(birth, marker)
+    sizes = []
+    for process in members:
+        with contextlib.suppress(psutil.Error):
+            sizes.append(int(process.memory_info().rss))
+    pids = frozenset(process.pid for process in members)
+    try:
+        vram_bytes = patience.call("the memory of engines on NVIDIA GPUs", lambda: read_vram_of(pids))
+    except ReadingFailed:
+        # No such card, or a driver in trouble: the readings of the hardware tell that.
+        vram_bytes = None
+    return Measured(ram_bytes=sum(sizes) if sizes else None, vram_bytes=vram_bytes)
+
+
+def _cpu_s(birth: Birth, marker: str) -> float | None:
+    used = []
+    for process in _members(birth, marker):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            used.append(times.user + times.system)
+    return sum(used) if used else None
 
 
 def _markers(home: str) -> frozenset[str]:

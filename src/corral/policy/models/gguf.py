@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from corral.domain.model import ModelFacts
-from corral.policy.models.header_bytes import BadHeader, Cursor, Readable, sane
+from corral.policy.models.header_bytes import BadHeader, Cursor, Readable, check_end, sane
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -135,12 +135,8 @@ def _summed(
         last = max(last, tensor.offset + size)
     alignment = sane(entries.get("general.alignment"), 65_536) or 32
     begin = -(-header_end // alignment) * alignment if tensors else header_end
-    if begin + last > file.size_bytes:
-        raise BadHeader(
-            f"{file.path} has {file.size_bytes} bytes, and its header speaks of {begin + last}.",
-            hint="The file is cut off or broken; fetch it again.",
-            code="truncated_model_file",
-        )
+    # Tensors that lie over one another would be more than the file has.
+    check_end(file, begin + max(last, types.total()))
     return GgufHeader(
         path=file.path,
         version=version,

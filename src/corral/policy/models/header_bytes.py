@@ -100,6 +100,16 @@ class Cursor:
             raise self.truncated()
 
 
+def check_end(file: Readable, end: int) -> None:
+    """`BadHeader` if the file is smaller than its header says."""
+    if end > file.size_bytes:
+        raise BadHeader(
+            f"{file.path} has {file.size_bytes} bytes, and its header speaks of {end}.",
+            hint="The file is cut off or broken; fetch it again.",
+            code="truncated_model_file",
+        )
+
+
 def sane(value: object, most: int = 2**40) -> int | None:
     """A count that can be calculated with; None for everything else. A truth value is no count."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None

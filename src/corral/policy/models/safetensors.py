@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from corral.domain.model import ModelFacts
-from corral.policy.models.header_bytes import BadHeader, Cursor, Readable, sane
+from corral.policy.models.header_bytes import BadHeader, Cursor, Readable, check_end, sane
 
 # The format allows 100 MB; the largest in use are a few, and JSON takes many times its size in memory.
 HEADER_BYTES_MAX = 24 * 1024 * 1024
@@ -46,12 +46,7 @@ def read_safetensors(file: Readable) -> SafetensorsHeader:
         types[kind] += end - begin
         parameters += elements
         last = max(last, end)
-    if cursor.offset + last > file.size_bytes:
-        raise BadHeader(
-            f"{file.path} has {file.size_bytes} bytes, and its header speaks of {cursor.offset + last}.",
-            hint="The file is cut off or broken; fetch it again.",
-            code="truncated_model_file",
-        )
+    check_end(file, cursor.offset + max(last, types.total()))
     return SafetensorsHeader(path=file.path, parameters=parameters, weights_bytes=types.total(), types=dict(types))
 
 

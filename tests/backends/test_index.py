@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.backends.index import DEPTH_LIMIT, TEXT_LIMIT_BYTES, VALUES_LIMIT, parse_index, read_index
+from corral.backends.documents import DEPTH_LIMIT, TEXT_LIMIT_BYTES, VALUES_LIMIT
+from corral.backends.index import parse_index, read_index
 from corral.domain.backend import SourceKind
 from corral.domain.errors import InvalidRequest
 from tests.backends.entries import entry, parsed

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from corral.adapters.http import HttpFetcher
 from corral.backends.catalog import Catalog
-from corral.backends.refresh import AFTER_PROBLEM_S, COOLDOWN_S, Refreshed, Refresher
+from corral.backends.refresh import AFTER_PROBLEM_S, COOLDOWN_S, Pace, Refreshed, Refresher
 from corral.domain.backend import Gallery
 from corral.domain.errors import NotFound
 from corral.events.feed import Feed
@@ -41,7 +41,7 @@ class Bench:
 
     def refresher(self, *galleries: Gallery, timeout_s: float = 20.0) -> Refresher:
         chosen = galleries or (self.gallery,)
-        return Refresher(self.database, self.http, self.clock, chosen, every_s=3600.0, timeout_s=timeout_s)
+        return Refresher(self.database, self.http, self.clock, chosen, pace=Pace(timeout_s=timeout_s))
 
     async def copy(self, name: str = "mine") -> store.GalleryCopy:
         async with self.database.transaction() as tx:

@@ -125,8 +125,7 @@ async def set_node(database: Database, node: str, **columns: str) -> None:
 
 async def use_small_catalog(core: Core) -> None:
     """Give a whole frontend the catalog of these tests."""
-    core.catalog._built_in = Index(entries=ENTRIES, warnings=())
-    await core.catalog.load()
+    core.catalog.come_with(Index(entries=ENTRIES, warnings=()))
 
 
 async def notes(database: Database, operation: Operation) -> list[str]:

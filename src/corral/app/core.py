@@ -126,9 +126,8 @@ class Core:
         self.leader = Leader(world.database, world.clock, options.frontend_id, options.leader_lease_s)
         self.directory = Directory(world.database, world.clock)
         self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
-        self.refresher = Refresher(
-            world.database, world.fetcher, world.clock, options.galleries, every_s=options.gallery_interval_s
-        )
+        pace = refreshing.Pace(every_s=options.gallery_interval_s)
+        self.refresher = Refresher(world.database, world.fetcher, world.clock, options.galleries, pace=pace)
         self.upgrades = UpgradeCheck(
             world.database,
             self.catalog,

@@ -9,14 +9,12 @@ their order, so that a gallery which is added later never changes what a name st
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
-import structlog
-
 from corral.backends.index import Index, is_name, parse_index, read_index
-from corral.backends.sources import name_of, shown, source_of
+from corral.backends.shelf import GalleryState, Shelf
+from corral.backends.sources import name_of, source_of
 from corral.domain.backend import (
     BUILT_IN_GALLERY,
     DEVELOPMENT_SUFFIX,
@@ -34,22 +32,7 @@ from corral.policy.catalog import alias_entry, choose, newest, runs_on, safe_nam
 from corral.store import galleries as store
 from corral.store.database import Database
 
-log = structlog.get_logger(__name__)
-
 _SUGGESTIONS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GalleryState:
-    """One gallery as an operator sees it."""
-
-    name: str
-    url: str
-    entries: int
-    problem: str = ""
-    # False: there is a copy, and this frontend cannot read it.
-    is_readable: bool = True
-    warnings: tuple[str, ...] = ()
 
 
 @cache
@@ -72,30 +55,31 @@ class Catalog:
         built_in: Index | None = None,
     ) -> None:
         self._database = database
-        self._galleries = tuple(galleries)
         self.prefers_development = prefers_development
-        self._built_in = read_built_in() if built_in is None else built_in
-        # By gallery: the digest of the text that was read last, and what it said.
-        self._read: dict[str, tuple[str, Index]] = {}
-        self.states: tuple[GalleryState, ...] = ()
+        own = read_built_in() if built_in is None else built_in
+        self._shelf = Shelf(store.BACKENDS, galleries, own, read_index)
         self._entries: tuple[GalleryEntry, ...] = ()
         self._by_id: dict[str, GalleryEntry] = {}
         self._by_name: dict[str, GalleryEntry] = {}
-        self._take(())
+        self._take()
+
+    @property
+    def states(self) -> tuple[GalleryState, ...]:
+        return self._shelf.states
 
     def entries(self) -> tuple[GalleryEntry, ...]:
         """Everything, whatever hardware this frontend or any node has."""
         return self._entries
 
+    def come_with(self, built_in: Index) -> None:
+        """Another built-in gallery than the program's own."""
+        self._shelf.built_in = built_in
+        self._take()
+
     async def load(self) -> None:
         """Read the stored copies anew."""
-        async with self._database.transaction() as tx:
-            copies = {copy.name: copy for copy in await store.list_copies(tx)}
-        states = []
-        for gallery in self._galleries:
-            copy = copies.get(gallery.name)
-            states.append(await self._load_one(gallery, copy))
-        self._take(states)
+        await self._shelf.load(self._database)
+        self._take()
 
     async def follow(self, events: Iterable[Event]) -> None:
         if any(event.kind == "gallery.changed" for event in events):
@@ -172,36 +156,10 @@ class Catalog:
                 )
         return Build(name=called, version="", source=source, manifest=Manifest(), alias=safe_name(alias))
 
-    async def _load_one(self, gallery: Gallery, copy: store.GalleryCopy | None) -> GalleryState:
-        url = shown(gallery.url)
-        if copy is None or not copy.content or copy.url != url:
-            self._read.pop(gallery.name, None)
-            problem = copy.problem if copy is not None and copy.url == url else ""
-            return GalleryState(name=gallery.name, url=url, entries=0, problem=problem or "not fetched yet")
-        known = self._read.get(gallery.name)
-        if known is None or known[0] != copy.sha256:
-            try:
-                index = await read_index(copy.content, gallery.name)
-            except InvalidRequest as error:
-                # It was good when it was stored: an older or newer frontend has another idea of good.
-                kept = len(known[1].entries) if known is not None else 0
-                return GalleryState(name=gallery.name, url=url, entries=kept, problem=error.message, is_readable=False)
-            for warning in index.warnings:
-                log.warning("gallery entry left out", gallery=gallery.name, problem=warning)
-            self._read[gallery.name] = (copy.sha256, index)
-        index = self._read[gallery.name][1]
-        return GalleryState(
-            name=gallery.name, url=url, entries=len(index.entries), problem=copy.problem, warnings=index.warnings
-        )
-
-    def _take(self, states: Sequence[GalleryState]) -> None:
-        own = self._built_in
-        indexes = [own, *(self._read[one.name][1] for one in self._galleries if one.name in self._read)]
-        self._entries = tuple(entry for index in indexes for entry in index.entries)
+    def _take(self) -> None:
+        self._entries = tuple(entry for index in self._shelf.indexes() for entry in index.entries)
         self._by_id = {entry.id.lower(): entry for entry in self._entries}
         self._by_name = {entry.name.lower(): entry for entry in reversed(self._entries)}
-        built_in = GalleryState(name=BUILT_IN_GALLERY, url="", entries=len(own.entries), warnings=own.warnings)
-        self.states = (built_in, *states)
 
     def _alias(self, wanted: str) -> GalleryEntry | None:
         sharing = [one for one in self._entries if wanted and one.versions and one.alias.lower() == wanted]

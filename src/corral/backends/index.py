@@ -1,8 +1,7 @@
 """The index of a gallery: YAML to entries.
 
-Guarantees: nothing in the text is run, and no text makes this slow or large (size, depth, and the number of values
-after every alias and merge has been written out are limited). An entry that is wrong is left out, with a warning that
-names it; a text without a single good entry is refused, so an error page never passes for an index.
+Guarantees: those of `documents.py`, and: an entry that is wrong is left out, with a warning that names it; a text
+without a single good entry is refused, so an error page never passes for an index.
 
 Two dialects are read. Ours lists `versions`, each with a `source` and a `manifest`; an entry's own `manifest` fills in
 the fields that a version leaves out. The older one has `uri`, `mirrors`, `version` and `sha256`. Both have
@@ -13,12 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-import yaml
-
+from corral.backends.documents import load_document
 from corral.backends.sources import source_of
 from corral.domain.backend import GalleryEntry, SourceKind, Version
 from corral.domain.errors import InvalidRequest
@@ -26,11 +24,8 @@ from corral.policy.catalog import safe_name
 from corral.policy.gallery import parse_manifest, parse_source, wrong
 from corral.policy.versions import version_key
 
-TEXT_LIMIT_BYTES = 4 * 1024 * 1024
 # A text of this size is read beside the event loop instead of in it.
 LARGE_TEXT = 64 * 1024
-DEPTH_LIMIT = 32
-VALUES_LIMIT = 500_000
 ENTRIES_LIMIT = 5_000
 VERSIONS_LIMIT = 500
 WARNINGS_LIMIT = 50
@@ -39,8 +34,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _VERSION_CHARACTERS = 128
 
-# libyaml where there is one: the same rules, thirty times as fast.
-_Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+E = TypeVar("E", bound=Named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +52,24 @@ class Index:
 
 def parse_index(text: str, gallery: str) -> Index:
     """`InvalidRequest` with the code `bad_gallery` if this is no index or nothing in it is good."""
-    listed = _load(text, gallery)
+    entries, warnings = parse_entries(text, gallery, _entry)
+    return Index(entries=entries, warnings=warnings)
+
+
+def parse_entries(text: str, gallery: str, read: Callable[[Any, str, int], E]) -> tuple[tuple[E, ...], tuple[str, ...]]:
+    """The good entries of an index, whatever they are about, and a sentence for each that was left out."""
+    listed = load_document(text, gallery)
     if not isinstance(listed, list):
         raise wrong(gallery, "this is not an index: a list of entries was expected")
     if not listed:
         raise wrong(gallery, "the index is empty")
     if len(listed) > ENTRIES_LIMIT:
         raise wrong(gallery, f"the index has more than {ENTRIES_LIMIT} entries")
-    entries: dict[str, GalleryEntry] = {}
+    entries: dict[str, E] = {}
     warnings: list[str] = []
     for number, value in enumerate(listed, start=1):
         try:
-            entry = _entry(value, gallery, number)
+            entry = read(value, gallery, number)
             if entry.name.lower() in entries:
                 raise wrong(f"{gallery}: {entry.name}", "a second entry has this name")
         except InvalidRequest as error:
@@ -72,7 +78,7 @@ def parse_index(text: str, gallery: str) -> Index:
         entries[entry.name.lower()] = entry
     if not entries:
         raise wrong(gallery, f"no entry of the index is good; the first: {warnings[0].rstrip('.')}")
-    return Index(entries=tuple(entries.values()), warnings=tuple(warnings[:WARNINGS_LIMIT]))
+    return tuple(entries.values()), tuple(warnings[:WARNINGS_LIMIT])
 
 
 def is_name(text: str) -> bool:
@@ -84,72 +90,6 @@ async def read_index(text: str, gallery: str) -> Index:
     if len(text) < LARGE_TEXT:
         return parse_index(text, gallery)
     return await asyncio.to_thread(parse_index, text, gallery)
-
-
-def _load(text: str, gallery: str) -> Any:
-    if len(text.encode(errors="surrogatepass")) > TEXT_LIMIT_BYTES:
-        raise wrong(gallery, f"the index is larger than {TEXT_LIMIT_BYTES >> 20} MiB")
-    try:
-        _check_depth(text, gallery)
-        root = yaml.compose(text, Loader=_Loader)
-        if root is None:
-            return []
-        _Size(gallery).of(root)
-        loader = yaml.SafeLoader("")
-        try:
-            return loader.construct_document(root)
-        finally:
-            loader.dispose()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark is not None else ""
-        raise wrong(gallery, f"this cannot be read as YAML{place}") from error
-    except ValueError as error:
-        # A date or a number that looks like one and is none.
-        raise wrong(gallery, f"a value cannot be read ({str(error)[:100]})") from error
-
-
-def _check_depth(text: str, gallery: str) -> None:
-    """Before anything walks the text recursively."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEPTH_LIMIT:
-                raise wrong(gallery, f"the index is nested deeper than {DEPTH_LIMIT}")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-class _Size:
-    """How many values a node stands for when every alias is written out. Each node is looked at once."""
-
-    def __init__(self, gallery: str) -> None:
-        self._gallery = gallery
-        self._known: dict[int, int] = {}
-        self._above: set[int] = set()
-
-    def of(self, node: yaml.Node) -> int:
-        place = id(node)
-        if place in self._known:
-            return self._known[place]
-        if place in self._above:
-            raise wrong(self._gallery, "an alias contains itself")
-        self._above.add(place)
-        size = 1 + sum(self.of(child) for child in _children(node))
-        self._above.discard(place)
-        if size > VALUES_LIMIT:
-            raise wrong(
-                self._gallery, f"the index has more than {VALUES_LIMIT} values when its aliases are written out"
-            )
-        self._known[place] = size
-        return size
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [child for pair in node.value for child in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _entry(value: Any, gallery: str, number: int) -> GalleryEntry:

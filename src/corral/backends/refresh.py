@@ -10,21 +10,23 @@ Limit: indexes are not signed; whoever holds the address of a gallery decides wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
 
 from corral.backends.crowd import at_once
-from corral.backends.index import TEXT_LIMIT_BYTES, read_index
+from corral.backends.documents import TEXT_LIMIT_BYTES
+from corral.backends.index import read_index
+from corral.backends.shelf import all_galleries
 from corral.backends.sources import shown
 from corral.domain.backend import Gallery
 from corral.domain.errors import CorralError, InvalidRequest, NotFound, Unavailable
 from corral.ports.fetch import Fetcher, Wanted
 from corral.ports.runtime import Clock
 from corral.store import galleries as store
-from corral.store.database import Database
+from corral.store.database import Database, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +57,20 @@ class _Text:
     etag: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    every_s: float = 3600.0
+    timeout_s: float = ATTEMPT_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Galleries of backends or of models; `read` raises `InvalidRequest` for a text that is no index of that kind."""
+
+    name: str
+    read: Callable[[str, str], Awaitable[object]]
+
+
 class Refresher:
     """`tick` is for the leader; `refresh` may be asked of any frontend, at any time."""
 
@@ -65,37 +81,39 @@ class Refresher:
         clock: Clock,
         galleries: Sequence[Gallery],
         *,
-        every_s: float = 3600.0,
-        timeout_s: float = ATTEMPT_TIMEOUT_S,
+        pace: Pace | None = None,
+        kind: Kind | None = None,
     ) -> None:
         self._database = database
         self._fetcher = fetcher
         self._clock = clock
-        self._galleries = {gallery.name: gallery for gallery in galleries}
-        self._every_s = every_s
-        self._timeout_s = timeout_s
+        self._configured = tuple(galleries)
+        self._pace = pace or Pace()
+        self._kind = kind or Kind(name=store.BACKENDS, read=read_index)
         # Sources that failed, by address: until when they are passed over.
         self._resting: dict[str, float] = {}
         self.is_refreshing = False
 
     async def tick(self) -> tuple[Refreshed, ...]:
         """Fetch what is due, and forget galleries that are no longer set up."""
-        urls = {name: shown(gallery.url) for name, gallery in self._galleries.items()}
         async with self._database.transaction() as tx:
-            await store.keep_only(tx, urls)
-            if not urls:
+            galleries = await self._known(tx)
+            await store.keep_only(tx, {one.name: shown(one.url) for one in galleries}, self._kind.name)
+            if not galleries:
                 return ()
-            known = {copy.name for copy in await store.list_stamps(tx)}
-            due = await store.list_due(tx, self._every_s, AFTER_PROBLEM_S)
-        return await self._all(name for name in urls if name in due or name not in known)
+            known = {copy.name for copy in await store.list_stamps(tx, self._kind.name)}
+            due = await store.list_due(tx, self._pace.every_s, AFTER_PROBLEM_S, self._kind.name)
+        return await self._all(one for one in galleries if one.name in due or one.name not in known)
 
     async def refresh(self, names: Iterable[str] | None = None) -> tuple[Refreshed, ...]:
         """Fetch now: all of them, or those that are named."""
-        wanted = list(self._galleries if names is None else names)
+        async with self._database.transaction() as tx:
+            galleries = {one.name: one for one in await self._known(tx)}
+        wanted = list(galleries if names is None else names)
         for name in wanted:
-            if name not in self._galleries:
+            if name not in galleries:
                 raise NotFound(f"There is no gallery {name!r} to fetch.", code="gallery_not_found")
-        return await self._all(wanted)
+        return await self._all(galleries[name] for name in wanted)
 
     async def refresh_once(self) -> tuple[Refreshed, ...]:
         """Fetch all of them now, sources that failed lately too; nothing, if that is being done already."""
@@ -108,26 +126,32 @@ class Refresher:
         finally:
             self.is_refreshing = False
 
-    async def _all(self, names: Iterable[str]) -> tuple[Refreshed, ...]:
-        return await at_once([partial(self._one, self._galleries[name]) for name in names], AT_ONCE)
+    async def _known(self, tx: Transaction) -> tuple[Gallery, ...]:
+        return all_galleries(self._configured, await store.list_galleries(tx, self._kind.name))
+
+    async def _all(self, galleries: Iterable[Gallery]) -> tuple[Refreshed, ...]:
+        return await at_once([partial(self._one, gallery) for gallery in galleries], AT_ONCE)
 
     async def _one(self, gallery: Gallery) -> Refreshed:
         url = shown(gallery.url)
         async with self._database.transaction() as tx:
-            stamp = next((one for one in await store.list_stamps(tx) if one.name == gallery.name), None)
+            stamp = next(
+                (one for one in await store.list_stamps(tx, self._kind.name) if one.name == gallery.name), None
+            )
         etag = stamp.etag if stamp is not None and stamp.url == url and stamp.sha256 else ""
         try:
             text = await self._from_somewhere(gallery, etag)
         except CorralError as error:
             async with self._database.transaction() as tx:
-                await store.note_problem(tx, gallery.name, url, error.message)
+                await store.note_problem(tx, gallery.name, url, error.message, self._kind.name)
             log.warning("gallery not fetched", gallery=gallery.name, problem=error.message)
             return Refreshed(name=gallery.name, problem=error.message)
         async with self._database.transaction() as tx:
             if text.content is None:
-                await store.note_unchanged(tx, gallery.name)
+                await store.note_unchanged(tx, gallery.name, self._kind.name)
                 return Refreshed(name=gallery.name)
-            is_changed = await store.put_copy(tx, gallery.name, url, text.content, text.etag)
+            told = replace(gallery, url=url)
+            is_changed = await store.put_copy(tx, told, text.content, text.etag, self._kind.name)
         if is_changed:
             log.info("gallery changed", gallery=gallery.name)
         return Refreshed(name=gallery.name, is_changed=is_changed)
@@ -155,7 +179,7 @@ class Refresher:
 
     async def _from(self, url: str, gallery: str, etag: str) -> _Text:
         headers = {"Accept": _ACCEPT} | ({"If-None-Match": etag} if etag else {})
-        wanted = Wanted(url=url, headers=headers, limit_bytes=TEXT_LIMIT_BYTES, timeout_s=self._timeout_s)
+        wanted = Wanted(url=url, headers=headers, limit_bytes=TEXT_LIMIT_BYTES, timeout_s=self._pace.timeout_s)
         answer = await self._fetcher.fetch(wanted)
         if answer.status == 304 and etag:
             return _Text(content=None)
@@ -165,5 +189,5 @@ class Refresher:
             content = answer.body.decode()
         except UnicodeDecodeError as error:
             raise InvalidRequest(f"{shown(url)} is not text.", code="bad_gallery") from error
-        await read_index(content, gallery)
+        await self._kind.read(content, gallery)
         return _Text(content=content, etag=answer.headers.get("etag", "")[:1000])

@@ -1,4 +1,8 @@
-"""Copies of gallery indexes, and what the tags of registries pointed to when they were last asked."""
+"""Galleries, copies of their indexes, and what the tags of registries pointed to when they were last asked.
+
+There are galleries of backends and of models. Both kinds may use the same names: copies of the second kind are kept
+under `models/<name>`, which no gallery can be called.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,15 @@ from typing import Any
 from sqlalchemy import delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from corral.domain.backend import Gallery
 from corral.store import outbox
 from corral.store.database import Transaction
-from corral.store.schema import gallery_copies, gallery_digests
+from corral.store.schema import galleries, gallery_copies, gallery_digests
 
 # Far above the images that one cluster uses; keeps a broken gallery from filling the table.
 DIGESTS_KEPT = 5_000
+BACKENDS, MODELS = "backends", "models"
+_PREFIX = {BACKENDS: "", MODELS: "models/"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,36 +40,68 @@ class GalleryCopy:
     problem: str
 
 
-async def list_copies(tx: Transaction) -> list[GalleryCopy]:
-    return [_to_copy(row) for row in await tx.execute(select(gallery_copies).order_by(gallery_copies.c.name))]
+async def list_galleries(tx: Transaction, kind: str) -> list[Gallery]:
+    """Those that came with a file of the fleet; those of the settings are not here."""
+    rows = await tx.execute(select(galleries).where(galleries.c.kind == kind).order_by(galleries.c.name))
+    return [Gallery(name=row.name, url=row.url, mirrors=tuple(row.mirrors)) for row in rows]
 
 
-async def list_stamps(tx: Transaction) -> list[GalleryCopy]:
+async def put_gallery(tx: Transaction, kind: str, gallery: Gallery) -> None:
+    values = {"url": gallery.url, "mirrors": list(gallery.mirrors)}
+    statement = insert(galleries).values(kind=kind, name=gallery.name, **values)
+    await tx.execute(statement.on_conflict_do_update(index_elements=["kind", "name"], set_=values))
+    await outbox.append(tx, "gallery.changed", gallery.name, {"name": gallery.name, "kind": kind})
+
+
+async def delete_gallery(tx: Transaction, kind: str, name: str) -> bool:
+    gone = await tx.execute(delete(galleries).where(galleries.c.kind == kind, galleries.c.name == name))
+    if gone.rowcount:
+        await outbox.append(tx, "gallery.changed", name, {"name": name, "kind": kind})
+    return bool(gone.rowcount)
+
+
+def _of(kind: str) -> Any:
+    """Whether a copy belongs to a kind."""
+    is_model = gallery_copies.c.name.startswith(_PREFIX[MODELS])
+    return is_model if kind == MODELS else ~is_model
+
+
+async def list_copies(tx: Transaction, kind: str = BACKENDS) -> list[GalleryCopy]:
+    statement = select(gallery_copies).where(_of(kind)).order_by(gallery_copies.c.name)
+    return [_to_copy(row, kind) for row in await tx.execute(statement)]
+
+
+async def list_stamps(tx: Transaction, kind: str = BACKENDS) -> list[GalleryCopy]:
     """The copies without their texts, which may be megabytes."""
     columns = [column for column in gallery_copies.c if column.name != "content"]
-    rows = await tx.execute(select(*columns, literal("").label("content")).order_by(gallery_copies.c.name))
-    return [_to_copy(row) for row in rows]
+    statement = select(*columns, literal("").label("content")).where(_of(kind)).order_by(gallery_copies.c.name)
+    return [_to_copy(row, kind) for row in await tx.execute(statement)]
 
 
-async def list_due(tx: Transaction, every_s: float, after_problem_s: float) -> set[str]:
+async def list_due(tx: Transaction, every_s: float, after_problem_s: float, kind: str = BACKENDS) -> set[str]:
     """Names of copies that were last tried too long ago. What was never tried is not in the table."""
     pause = func.make_interval(0, 0, 0, 0, 0, 0, every_s)
     short = func.make_interval(0, 0, 0, 0, 0, 0, min(every_s, after_problem_s))
     rows = await tx.execute(
         select(gallery_copies.c.name).where(
+            _of(kind),
             or_(
                 gallery_copies.c.tried_at.is_(None),
                 gallery_copies.c.tried_at <= func.corral_now() - pause,
                 (gallery_copies.c.problem != "") & (gallery_copies.c.tried_at <= func.corral_now() - short),
-            )
+            ),
         )
     )
-    return {row.name for row in rows}
+    return {row.name.removeprefix(_PREFIX[kind]) for row in rows}
 
 
-async def put_copy(tx: Transaction, name: str, url: str, content: str, etag: str) -> bool:
-    """Take over a good text; whether it differs from what was there. A change leaves an event."""
+async def put_copy(tx: Transaction, gallery: Gallery, content: str, etag: str, kind: str = BACKENDS) -> bool:
+    """Take over a good text; whether it differs from what was there. A change leaves an event.
+
+    The gallery's address is stored as it is given: without its password.
+    """
     digest = sha256(content.encode()).hexdigest()
+    name, url = _PREFIX[kind] + gallery.name, gallery.url
     known = (await tx.execute(select(gallery_copies).where(gallery_copies.c.name == name).with_for_update())).first()
     is_new = known is None or known.sha256 != digest or known.url != url
     values: dict[str, Any] = {
@@ -78,36 +117,38 @@ async def put_copy(tx: Transaction, name: str, url: str, content: str, etag: str
         insert(gallery_copies).values(name=name, **values).on_conflict_do_update(index_elements=["name"], set_=values)
     )
     if is_new:
-        await outbox.append(tx, "gallery.changed", name, {"name": name, "sha256": digest})
+        data = {"name": gallery.name, "kind": kind, "sha256": digest}
+        await outbox.append(tx, "gallery.changed", gallery.name, data)
     return is_new
 
 
-async def note_unchanged(tx: Transaction, name: str) -> None:
+async def note_unchanged(tx: Transaction, name: str, kind: str = BACKENDS) -> None:
     """The source says that the copy is still what it has."""
     await tx.execute(
         update(gallery_copies)
-        .where(gallery_copies.c.name == name)
+        .where(gallery_copies.c.name == _PREFIX[kind] + name)
         .values(fetched_at=func.corral_now(), tried_at=func.corral_now(), problem="")
     )
 
 
-async def note_problem(tx: Transaction, name: str, url: str, problem: str) -> None:
+async def note_problem(tx: Transaction, name: str, url: str, problem: str, kind: str = BACKENDS) -> None:
     """No source gave a good text. The copy stays as it is."""
     values = {"tried_at": func.corral_now(), "problem": problem[:2000]}
     await tx.execute(
         insert(gallery_copies)
-        .values(name=name, url=url, **values)
+        .values(name=_PREFIX[kind] + name, url=url, **values)
         .on_conflict_do_update(index_elements=["name"], set_=values)
     )
 
 
-async def keep_only(tx: Transaction, urls: Mapping[str, str]) -> int:
+async def keep_only(tx: Transaction, urls: Mapping[str, str], kind: str = BACKENDS) -> int:
     """Forget the copies of galleries that are no longer set up, or are at another address now."""
-    rows = await tx.execute(select(gallery_copies.c.name, gallery_copies.c.url))
-    gone = [row.name for row in rows if urls.get(row.name) != row.url]
+    rows = await tx.execute(select(gallery_copies.c.name, gallery_copies.c.url).where(_of(kind)))
+    gone = [row.name for row in rows if urls.get(row.name.removeprefix(_PREFIX[kind])) != row.url]
     if gone:
         await tx.execute(delete(gallery_copies).where(gallery_copies.c.name.in_(gone)))
-        await outbox.append_many(tx, "gallery.changed", [(name, {"name": name}) for name in gone])
+        names = [name.removeprefix(_PREFIX[kind]) for name in gone]
+        await outbox.append_many(tx, "gallery.changed", [(name, {"name": name, "kind": kind}) for name in names])
     return len(gone)
 
 
@@ -148,9 +189,9 @@ async def prune_digests(tx: Transaction, unused_s: float) -> int:
     return gone.rowcount
 
 
-def _to_copy(row: Any) -> GalleryCopy:
+def _to_copy(row: Any, kind: str) -> GalleryCopy:
     return GalleryCopy(
-        name=row.name,
+        name=row.name.removeprefix(_PREFIX[kind]),
         url=row.url,
         content=row.content,
         sha256=row.sha256,

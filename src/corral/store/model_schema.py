@@ -58,6 +58,15 @@ model_names = Table(
     Column("model", String(255), ForeignKey("models.name", ondelete="CASCADE"), nullable=False, index=True),
 )
 
+# What was last applied from a file of the whole fleet: only this may be pruned when a later file has it no more.
+fleet_items = Table(
+    "fleet_items",
+    metadata,
+    Column("kind", String(16), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("applied_at", TIME, nullable=False, server_default=NOW),
+)
+
 # A content that the cluster knows: its size and the sha256 of each of its chunks, 32 bytes each.
 blobs = Table(
     "blobs",

@@ -465,6 +465,17 @@ installed_backends = Table(
     Column("reported_at", TIME, nullable=False, server_default=NOW),
 )
 
+# Galleries that came with a file of the whole fleet, beside those of the settings.
+galleries = Table(
+    "galleries",
+    metadata,
+    Column("kind", String(16), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("mirrors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    CheckConstraint("kind IN ('backends', 'models')", name="kind"),
+)
+
 # The last good copy of each gallery's index: the same for every frontend, also when its source is gone.
 gallery_copies = Table(
     "gallery_copies",

@@ -28,8 +28,7 @@ class OperationsFrontend(SimFrontend):
         super().tune(core)
         core.presence_loop.plan = replace(core.presence_loop.plan, interval_s=60.0)
         core.prune_loop.plan = replace(core.prune_loop.plan, interval_s=600.0)
-        core.catalog._built_in = INDEX
-        core.catalog._take(())
+        core.catalog.come_with(INDEX)
 
     @override
     def options(self, process: str) -> CoreOptions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fastapi import APIRouter, BackgroundTasks
 
 from corral.api.parts import AdminIn, Parts, PartsIn
-from corral.backends.catalog import GalleryState
+from corral.backends.shelf import GalleryState
 from corral.domain.errors import StoreUnavailable
 from corral.runtime.guard import attempt
 from corral.store import galleries as store

@@ -114,6 +114,24 @@ STATEMENTS = (
     """,
     "CREATE INDEX model_names_model_idx ON model_names (model)",
     """
+    CREATE TABLE fleet_items (
+        kind varchar(16) NOT NULL,
+        name varchar(255) NOT NULL,
+        applied_at timestamptz DEFAULT corral_now() NOT NULL,
+        CONSTRAINT fleet_items_pkey PRIMARY KEY (kind, name)
+    )
+    """,
+    """
+    CREATE TABLE galleries (
+        kind varchar(16) NOT NULL,
+        name varchar(64) NOT NULL,
+        url text NOT NULL,
+        mirrors jsonb DEFAULT '[]'::jsonb NOT NULL,
+        CONSTRAINT galleries_pkey PRIMARY KEY (kind, name),
+        CONSTRAINT galleries_kind_check CHECK (kind IN ('backends', 'models'))
+    )
+    """,
+    """
     CREATE TABLE blobs (
         sha256 varchar(64) NOT NULL,
         size_bytes bigint NOT NULL,

@@ -18,6 +18,7 @@ from corral.operations.resuming import resume_paused
 from corral.ports.runtime import Ids
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
+from corral.store import loads as load_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import outbox
@@ -38,6 +39,7 @@ async def cancel(database: Database, operation_id: str, actor: str) -> Operation
         must_tell = await assignment_store.release_operation(tx, operation.id)
         if operation.state is _S.PAUSED:
             must_tell = await assignment_store.discard_put_aside(tx, operation.id)
+        await load_store.abandon_operation(tx, operation.id, f"Its load was cancelled by {actor}.")
         return await _stopped(tx, operation, _S.CANCELLED, actor, must_tell=must_tell)
 
 
@@ -55,6 +57,7 @@ async def pause(database: Database, operation_id: str, actor: str) -> Operation:
                 code="nothing_to_pause",
             )
         must_tell = await assignment_store.release_operation(tx, operation.id, keeps_partial=True)
+        await load_store.abandon_operation(tx, operation.id, f"Its load was paused by {actor}.")
         return await _stopped(tx, operation, _S.PAUSED, actor, must_tell=must_tell)
 
 
@@ -87,7 +90,7 @@ def _check_no_removal_runs(operation: Operation) -> None:
     if not operation.is_cancellable:
         raise Conflict(
             f"The removal of {operation.subject} has begun and cannot be taken back.",
-            hint=f"Install it again afterwards: corral backends install {operation.subject}",
+            hint=f"Install it again afterwards: corral {operation.kind.pool}s install {operation.subject}",
             code="deletion_running",
         )
 
@@ -120,7 +123,7 @@ async def retry(database: Database, admission: Admission, operation_id: str, act
                 f"The operation is {old.state}; only a failed, cancelled or paused one can be tried again.",
                 code="not_retryable",
             )
-        admitted = await admission.admit_in(tx, Asked.from_json(old.request), actor, retry_of=old.id)
+        admitted = await admission.again(tx, old, actor)
         if old.state is _S.FAILED:
             await _dismiss(tx, await operation_store.lock(tx, old.id), actor)
         return admitted

@@ -6,8 +6,9 @@ given its id. A rival for the same scope is refused, or waits behind if it was a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from corral.domain.errors import Conflict, NotFound
 from corral.domain.node import Node
@@ -39,16 +40,34 @@ class Admitted:
     is_resumed: bool = False
 
 
+class Again(Protocol):
+    """Asking for exactly what an operation was asked for with."""
+
+    async def __call__(self, tx: Transaction, old: Operation, actor: str) -> Admitted: ...
+
+
 class Admission:
-    def __init__(self, database: Database, catalog: Builds, ids: Ids) -> None:
+    """`others`: who asks again for operations that are not about backends, by pool."""
+
+    def __init__(
+        self, database: Database, catalog: Builds, ids: Ids, others: Mapping[str, Again] | None = None
+    ) -> None:
         self._database = database
         self._catalog = catalog
         self._ids = ids
+        self._others = others or {}
 
     async def admit(self, asked: Asked, actor: str, *, queue_behind: bool = False) -> Admitted:
         """With `queue_behind`, a rival of the same scope is waited for instead of refused."""
         async with self._database.transaction() as tx:
             return await self.admit_in(tx, asked, actor, queue_behind=queue_behind)
+
+    async def again(self, tx: Transaction, old: Operation, actor: str) -> Admitted:
+        """Exactly the same once more, as a retry of the old one."""
+        other = self._others.get(old.kind.pool)
+        if other is not None:
+            return await other(tx, old, actor)
+        return await self.admit_in(tx, Asked.from_json(old.request), actor, retry_of=old.id)
 
     async def plan(self, asked: Asked) -> Planned:
         """What would be done to which node; nothing is written."""
@@ -75,9 +94,8 @@ class Admission:
         if chain and is_same_intent(asked, chain[-1].request):
             return await self._again(tx, chain[-1])
         if chain and not queue_behind:
-            raise _in_progress(chain[-1])
-        if len(chain) >= CHAIN_MAX:
-            raise Conflict(f"{CHAIN_MAX} operations wait in this scope already.", code="too_many_waiting")
+            raise in_progress(chain[-1], "the same nodes")
+        check_chain(chain)
         self._check_possible(asked, fleet, may_become_true=bool(chain))
         if not chain:
             for paused in await operation_store.find_paused(tx, key):
@@ -85,7 +103,7 @@ class Admission:
                     resumed = await resume_paused(tx, paused, self._ids, actor)
                     return Admitted(operation=resumed, is_duplicate=True, is_resumed=True)
         new = self._new(asked, named, key, actor)
-        return Admitted(operation=await self._insert(tx, new, chain, retry_of))
+        return Admitted(operation=await write(tx, new, chain, retry_of))
 
     def _check_possible(self, asked: Asked, fleet: Fleet, *, may_become_true: bool) -> None:
         """A request that no node could meet is refused. What waits behind another is planned when its turn comes: until
@@ -110,32 +128,39 @@ class Admission:
             deadline_s=asked.deadline_s,
         )
 
-    async def _insert(
-        self, tx: Transaction, new: NewOperation, chain: Sequence[Operation], retry_of: OperationId | None
-    ) -> Operation:
-        after = chain[-1] if chain else None
-        message = "Waits for its turn." if after is None else f"Waits for operation {after.id} ({after.kind})."
-        operation = await operation_store.insert(
-            tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of
-        )
-        if operation is None:
-            # Somebody who does not take the lock of the scope; the index is the last word.
-            raise Conflict("Another operation of the same scope was admitted just now; try again.", code="try_again")
-        words = f"Asked for by {new.created_by}."
-        await operation_store.add_note(tx, operation.id, words)
-        detail = f"{operation.kind} {operation.subject}"
-        await access_store.record(tx, new.created_by, "operation.create", operation.id, detail)
-        await outbox.append(tx, "operation.created", operation.id, operation_store.event_data(operation))
-        return operation
-
     async def _again(self, tx: Transaction, operation: Operation) -> Admitted:
         await assignment_store.hasten(tx, operation.id)
         return Admitted(operation=await operation_store.get(tx, operation.id), is_duplicate=True)
 
 
-def _in_progress(rival: Operation) -> Conflict:
+async def write(
+    tx: Transaction, new: NewOperation, chain: Sequence[Operation], retry_of: OperationId | None
+) -> Operation:
+    """The row, behind the last of the chain, with its note, its line in the record and its event."""
+    after = chain[-1] if chain else None
+    message = "Waits for its turn." if after is None else f"Waits for operation {after.id} ({after.kind})."
+    operation = await operation_store.insert(
+        tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of
+    )
+    if operation is None:
+        # Somebody who does not take the lock of the scope; the index is the last word.
+        raise Conflict("Another operation of the same scope was admitted just now; try again.", code="try_again")
+    words = f"Asked for by {new.created_by}."
+    await operation_store.add_note(tx, operation.id, words)
+    detail = f"{operation.kind} {operation.subject}"
+    await access_store.record(tx, new.created_by, "operation.create", operation.id, detail)
+    await outbox.append(tx, "operation.created", operation.id, operation_store.event_data(operation))
+    return operation
+
+
+def check_chain(chain: Sequence[Operation]) -> None:
+    if len(chain) >= CHAIN_MAX:
+        raise Conflict(f"{CHAIN_MAX} operations wait in this scope already.", code="too_many_waiting")
+
+
+def in_progress(rival: Operation, where: str) -> Conflict:
     return Conflict(
-        f"Operation {rival.id} ({rival.kind} {rival.subject}) is {rival.state} for the same nodes.",
+        f"Operation {rival.id} ({rival.kind} {rival.subject}) is {rival.state} for {where}.",
         hint=f"Wait for it, queue behind it with --after, or stop it: corral operations cancel {rival.id}",
         code="operation_in_progress",
         details={"operation_id": rival.id, "kind": str(rival.kind), "state": str(rival.state)},

@@ -7,8 +7,8 @@ outcomes; nothing is raised for them. Limit: an answer says that the worker has 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from corral.bus.messages import BackendCommand, CancelJob, Describe, GetJobs, JobAccepted, JobEvent, NodeDescription
@@ -26,12 +26,13 @@ from corral.domain.backend import Assignment, Desired
 from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable
 from corral.domain.node import NodeId
 from corral.domain.operation import Fault, JobId, Target
-from corral.operations.hearing import CODE_MAX, TEXT_MAX, heard, plain, stopped_by
+from corral.operations.hearing import CODE_MAX, TEXT_MAX, heard, plain, result_of, stopped_by
 from corral.operations.numbers import CommandOutcome, Numbers
 from corral.policy import faults
 from corral.policy.progress import News, NoAnswer, NobodyListens, Refused, UnknownJob
 from corral.ports.bus import Bus
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 TIMEOUT_CODE = "node_timeout"
@@ -55,6 +56,7 @@ class Told:
     news: News | None
     stopped: tuple[str, ...] = ()
     is_stop: bool = False
+    result: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_on_bus(self) -> bool | None:
@@ -114,9 +116,16 @@ class Teller:
                 force=True,
             )
             outcome = await self._accepted(BACKEND_INSTALL, forced, target)
+        # An older worker keeps its assignment, and does it once Corral was upgraded there.
+        return await self._checked(outcome, _COMMANDS[assignment.desired], target)
+
+    async def command(self, spec: SubjectSpec[Q, JobAccepted], message: Q, target: Target) -> Told:
+        """Any other job of this target. Sent twice it is still one."""
+        return await self._checked(await self._accepted(spec, message, target), spec, target)
+
+    async def _checked(self, outcome: Told, spec: SubjectSpec[Q, JobAccepted], target: Target) -> Told:
         if isinstance(outcome.news, NobodyListens) and await self._is_there(target.node):
-            # An older worker. It keeps its assignment, and does it once Corral was upgraded there.
-            text = f"The worker does not know {_COMMANDS[assignment.desired].name}; it may run an older Corral."
+            text = f"The worker does not know {spec.name}; it may run an older Corral."
             return _told(target, Refused(fault=Fault(code=faults.COMMAND_UNKNOWN, text=text)))
         return outcome
 
@@ -153,9 +162,7 @@ class Teller:
         answer = await _outcome(lambda: self._bus.request(NODE_DESCRIBE, Describe(), node=node))
         return isinstance(answer, NodeDescription)
 
-    async def _accepted(
-        self, spec: SubjectSpec[BackendCommand, JobAccepted], command: BackendCommand, target: Target
-    ) -> Told:
+    async def _accepted(self, spec: SubjectSpec[Q, JobAccepted], command: Q, target: Target) -> Told:
         answer = await self._outcome("send", lambda: self._bus.request(spec, command, node=target.node))
         if answer is None or isinstance(answer, NobodyListens | NoAnswer | Refused):
             return _told(target, answer)
@@ -201,4 +208,4 @@ def _told_of(target: Target, event: JobEvent) -> Told:
     if event.job_id != target.job_id or news is None:
         fault = Fault(code="internal", text="The worker answered about something else than it was asked.")
         return _told(target, Refused(fault=fault))
-    return Told(node=target.node, job_id=target.job_id, news=news, stopped=stopped_by(event))
+    return Told(node=target.node, job_id=target.job_id, news=news, stopped=stopped_by(event), result=result_of(event))

@@ -24,7 +24,7 @@ from corral.operations.deltas import INTERVAL_S, Deltas
 from corral.operations.events import JobEvents
 from corral.operations.numbers import Numbers, StepOutcome, Uncounted
 from corral.operations.planning import Builds
-from corral.operations.step import Stepped, Stepper
+from corral.operations.step import Pool, Stepped, Stepper, Steps
 from corral.ports.bus import Bus, Delivery
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.guard import Failed, attempt
@@ -69,6 +69,8 @@ class DispatchWorld:
     rng: Random
     catalog: Builds
     is_leader: Callable[[], bool]
+    # What drives operations that are not about backends, by pool. A pool that is not here is left to other frontends.
+    others: Mapping[str, Pool] = field(default_factory=lambda: MappingProxyType({}))
     numbers: Numbers = field(default_factory=Uncounted)
     on_crash: Callable[[BaseException], None] | None = None
 
@@ -81,6 +83,7 @@ class _Held:
     look_at: float | None
     asks_all: bool = False
     is_stepping: bool = False
+    hears_replicas: bool = False
 
 
 class Dispatcher:
@@ -92,19 +95,23 @@ class Dispatcher:
         self._deltas = deltas
         self._held: dict[OperationId, _Held] = {}
         self._tasks = Tasks("dispatcher", world.on_crash)
-        self._stepper = Stepper(
+        backends = Stepper(
             database=world.database,
             teller=Teller(world.bus, limit=options.fan_out, numbers=world.numbers),
             ids=world.ids,
             catalog=world.catalog,
             frontend_id=options.frontend_id,
         )
+        self._steps: dict[str, Steps] = {"backend": backends} | {
+            name: pool.steps for name, pool in world.others.items()
+        }
         self._events = JobEvents(
             world.database,
             world.ids,
             origin=options.frontend_id,
             is_held=lambda key: key in self._held,
             numbers=world.numbers,
+            listeners={name: pool.listener for name, pool in world.others.items()},
         )
         self.claim_loop = self._loop("dispatcher", options.claim_interval_s, self.tick)
         self.renew_loop = self._loop("operation leases", options.renew_interval_s, self.renew)
@@ -125,7 +132,19 @@ class Dispatcher:
 
     async def follow(self, events: Sequence[Event]) -> None:
         """Something has been written that may be for a dispatcher."""
+        if any(event.kind.startswith("replica.") for event in events):
+            for held in self._held.values():
+                if held.hears_replicas:
+                    held.look_at = self._now()
+                    self.wake()
         if any(event.kind.startswith(_CALLS) for event in events):
+            self.wake()
+
+    def call(self, operation_id: OperationId) -> None:
+        """Something that this frontend does for an operation has come further."""
+        held = self._held.get(operation_id)
+        if held is not None:
+            held.look_at = self._now()
             self.wake()
 
     async def on_reconnect(self) -> None:
@@ -145,6 +164,8 @@ class Dispatcher:
         """Take what is due and start steps; how many were started."""
         started = 0
         for pool, size in self._options.pools.items():
+            if pool not in self._steps:
+                continue
             free = size - sum(held.is_stepping for held in self._held.values() if held.pool == pool)
             if free > 0:
                 await self._claim(pool, free)
@@ -216,10 +237,10 @@ class Dispatcher:
         is_lost = claimed.lost_by is not None and claimed.attempt > OWNERS_MAX + 1
         if is_lost and claimed.state in OPEN:
             del self._held[key]
-            self._tasks.start(self._reap(claimed.hold), name=f"reap {key}")
+            self._tasks.start(self._reap(claimed.hold, self._steps[pool]), name=f"reap {key}")
 
-    async def _reap(self, hold: Hold) -> None:
-        outcome = await attempt(lambda: self._stepper.reap(hold))
+    async def _reap(self, hold: Hold, steps: Steps) -> None:
+        outcome = await attempt(lambda: steps.reap(hold))
         if isinstance(outcome, Failed):
             log.warning("could not give an operation up", operation=hold.id, error=outcome.sentence)
 
@@ -240,7 +261,7 @@ class Dispatcher:
     async def _step(self, held: _Held, *, asks_all: bool) -> None:
         began = self._now()
         try:
-            outcome = await attempt(lambda: self._stepper.step(held.hold, asks_all=asks_all))
+            outcome = await attempt(lambda: self._steps[held.pool].step(held.hold, asks_all=asks_all))
             self._world.numbers.stepped(_counted(outcome), self._now() - began)
             if isinstance(outcome, Failed):
                 await self._failed(held, outcome, asks_all=asks_all)
@@ -252,6 +273,7 @@ class Dispatcher:
         self.wake()
 
     async def _ended(self, held: _Held, stepped: Stepped) -> None:
+        held.hears_replicas = stepped.hears_replicas
         if stepped.delta is not None:
             self._deltas.publish(stepped.delta)
         if not stepped.is_held:
@@ -273,7 +295,8 @@ class Dispatcher:
             self._look(held, TRY_AGAIN_S)
         else:
             log.error("a step failed", operation=key, error=repr(error), exc_info=error)
-            ended = await attempt(lambda: self._stepper.fail(held.hold, f"A fault of Corral: {failed.sentence}"))
+            text = f"A fault of Corral: {failed.sentence}"
+            ended = await attempt(lambda: self._steps[held.pool].fail(held.hold, text))
             if isinstance(ended, Failed) and not isinstance(ended.error, LeaseLost):
                 self._look(held, TRY_AGAIN_S * 5)
             else:

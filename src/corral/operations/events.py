@@ -7,13 +7,13 @@ PostgreSQL is away the newest ones wait; beyond the bound the oldest are dropped
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from corral.bus.messages import JobEvent, OperationDelta
 from corral.domain.node import NodeId
 from corral.domain.operation import OPEN, JobId, Operation, OperationId, Progress
-from corral.operations.hearing import Said, delta_of, heard, stopped_by, take_in
+from corral.operations.hearing import Listener, Said, delta_of, heard, result_of, stopped_by, take_in
 from corral.operations.numbers import EventOutcome, Numbers
 from corral.policy.progress import Change, Heard, aggregate
 from corral.ports.bus import Delivery
@@ -44,12 +44,14 @@ class JobEvents:
         origin: str,
         is_held: Callable[[str], bool],
         numbers: Numbers,
+        listeners: Mapping[str, Listener] | None = None,
     ) -> None:
         self._database = database
         self._ids = ids
         self._origin = origin
         self._is_held = is_held
         self._numbers = numbers
+        self._listeners = listeners or {}
         self._waiting: OrderedDict[JobId, Said] = OrderedDict()
         self.dropped = 0
 
@@ -63,7 +65,7 @@ class JobEvents:
             self._numbers.heard(EventOutcome.ODD)
             return
         self._numbers.heard(EventOutcome.TAKEN)
-        said = Said(node=NodeId(node), job_id=JobId(job), news=news, stopped=stopped_by(event))
+        said = Said(node=NodeId(node), job_id=JobId(job), news=news, stopped=stopped_by(event), result=result_of(event))
         self._put(said)
 
     def _put(self, said: Said) -> None:
@@ -94,7 +96,7 @@ class JobEvents:
         return Flushed(called=frozenset(called), deltas=tuple(deltas))
 
     async def _take(self, tx: Transaction, batch: Collection[Said]) -> Flushed:
-        changes = await take_in(tx, batch, self._ids)
+        changes = await take_in(tx, batch, self._ids, listeners=self._listeners)
         if not changes:
             return Flushed()
         called = frozenset(change.target.operation_id for change in changes if change.target.state is not change.was)

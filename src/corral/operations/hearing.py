@@ -2,14 +2,17 @@
 
 Guarantees: whatever a worker sends, the rows can hold it, and one odd event never keeps others out. A node speaks of
 its own jobs only. Replica rows go exactly for those processes that a job says it has ended, and only when that is news.
+What the jobs of models mean for replicas is their listener's to say, in the same transaction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
+from typing import Protocol
 
 from corral.bus.messages import JobEvent, OperationDelta, TargetDelta
 from corral.domain.node import NodeId
@@ -36,6 +39,7 @@ TEXT_MAX = 2000
 CODE_MAX = 64
 FILE_NAME_MAX = 255
 STOPPED_MAX = 1000
+RESULT_MAX = 32
 _STATES = frozenset(JobState)
 _PHASES = frozenset(Phase)
 
@@ -48,6 +52,27 @@ class Said:
     job_id: JobId
     news: News
     stopped: tuple[str, ...] = ()
+    # What came out of it, in the worker's words.
+    result: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """News that has changed a target, and what the target was before."""
+
+    change: Change
+    said: Said
+    before: Target
+
+
+class Listener(Protocol):
+    """What news about the jobs of one pool means, to their targets and beyond."""
+
+    def take(self, standing: Standing, news: News) -> Change | None: ...
+
+    async def took(self, tx: Transaction, taken: Sequence[Taken]) -> None:
+        """After the targets were written; replicas are locked last."""
+        ...
 
 
 def heard(event: JobEvent) -> Heard | None:
@@ -74,6 +99,11 @@ def stopped_by(event: JobEvent) -> tuple[str, ...]:
     return tuple(key for key in event.stopped[:STOPPED_MAX] if key.isprintable())
 
 
+def result_of(event: JobEvent) -> dict[str, str]:
+    items = list(event.result.items())[:RESULT_MAX]
+    return {plain(str(key), CODE_MAX): plain(str(value), TEXT_MAX) for key, value in items}
+
+
 def plain(text: str, longest: int) -> str:
     """Text that PostgreSQL can hold: what cannot be printed becomes a space, line ends stay."""
     if not text.isprintable():
@@ -92,10 +122,12 @@ async def take_in(
     *,
     as_of: datetime | None = None,
     ended: Iterable[tuple[NodeId, Iterable[str]]] = (),
+    listeners: Mapping[str, Listener] = MappingProxyType({}),
 ) -> list[Change]:
     """Write down what the news changes. `as_of`: they are answers, to questions that were decided on at that time.
-    `ended`: further processes that are known to be gone."""
+    `ended`: further processes that are known to be gone. `listeners`: by pool, for jobs that are not about backends."""
     gone = list(ended)
+    taken: dict[str, list[Taken]] = {}
     jobs = await store.lock_jobs(tx, sorted({item.job_id for item in said}))
     changes: list[Change] = []
     too_late: dict[JobId, int] = {}
@@ -103,8 +135,9 @@ async def take_in(
         job = jobs.get(item.job_id)
         if job is None or job.target.node != item.node:
             continue
+        listener = listeners.get(job.kind.pool)
         if not _is_open(job):
-            if isinstance(item.news, Heard) and item.news.state is JobState.DONE:
+            if listener is None and isinstance(item.news, Heard) and item.news.state is JobState.DONE:
                 too_late[item.job_id] = item.news.seq
             continue
         standing = Standing(
@@ -114,16 +147,21 @@ async def take_in(
             as_of=as_of,
             next_job=JobId(ids.new_id()),
         )
-        change = take(standing, item.news)
+        change = take(standing, item.news) if listener is None else listener.take(standing, item.news)
         if change is not None:
             changes.append(change)
-            gone.append((item.node, item.stopped))
+            taken.setdefault(job.kind.pool, []).append(Taken(change=change, said=item, before=job.target))
+            if listener is None:
+                gone.append((item.node, item.stopped))
     await store.write_changes(tx, changes, is_contacted=as_of is not None)
     await note(tx, changes)
     told = await store.mark_too_late(tx, too_late)
     text = "had finished before it could be stopped; what it has is in the list of installed backends"
     await operation_store.add_notes(tx, [(key, "warning", name, text) for key, name in told])
     await _remove_stopped(tx, gone)
+    for pool, listener in listeners.items():
+        if pool in taken:
+            await listener.took(tx, taken[pool])
     return changes
 
 

@@ -7,6 +7,7 @@ it kept. Targets whose node has been drained or removed meanwhile end with that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from corral.domain.backend import Desired
 from corral.domain.node import Node, NodeId
@@ -26,12 +27,21 @@ from corral.store.schema import NOW
 async def resume_paused(tx: Transaction, paused: Operation, ids: Ids, actor: str) -> Operation:
     """The caller holds the lock of the scope and has seen that no rival is active."""
     operation = await operation_store.lock(tx, paused.id)
-    values = {"state": OperationState.QUEUED, "message": "Waits for its turn.", "finished_at": None, "due_at": NOW}
-    operation = await operation_store.change(tx, operation.id, values)
-    put_aside = [target for target in operation.targets if is_put_aside(target)]
-    present = await node_store.list_nodes(tx, only=[target.node for target in put_aside])
-    await assignment_store.assign(tx, operation, _planned(operation, put_aside, present), ids)
-    await assignment_store.end_missing(tx, operation.id)
+    values: dict[str, Any] = {
+        "state": OperationState.QUEUED,
+        "message": "Waits for its turn.",
+        "finished_at": None,
+        "due_at": NOW,
+    }
+    if operation.kind.is_backend:
+        operation = await operation_store.change(tx, operation.id, values)
+        put_aside = [target for target in operation.targets if is_put_aside(target)]
+        present = await node_store.list_nodes(tx, only=[target.node for target in put_aside])
+        await assignment_store.assign(tx, operation, _planned(operation, put_aside, present), ids)
+        await assignment_store.end_missing(tx, operation.id)
+    else:
+        # A node is chosen anew; the one that has a part of the files already is the likeliest.
+        operation = await operation_store.change(tx, operation.id, values | {"deadline_at": None})
     await operation_store.add_note(tx, operation.id, f"Resumed by {actor}.")
     await access_store.record(tx, actor, "operation.resume", operation.id, operation.subject)
     await outbox.append(tx, "operation.changed", operation.id, operation_store.event_data(operation))

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from corral.bus.messages import OperationDelta
 from corral.domain.errors import CorralError, Unavailable
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import OPEN, Fault, JobId, Operation, OperationState, TargetState
 from corral.operations.apply import Teller, Told
-from corral.operations.hearing import Said, delta_of, note, take_in
+from corral.operations.hearing import Listener, Said, delta_of, note, take_in
 from corral.operations.planning import Builds, plan
 from corral.operations.request import Asked
 from corral.policy import faults
@@ -45,6 +46,30 @@ class Stepped:
     # Something was told or written; a step that changes nothing is not repeated at once.
     has_moved: bool = False
     delta: OperationDelta | None = None
+    # It waits for replicas to change: whatever becomes of one is a reason to look.
+    hears_replicas: bool = False
+
+
+class Steps(Protocol):
+    """What the dispatcher drives operations of one pool with."""
+
+    async def step(self, hold: Hold, *, asks_all: bool = False) -> Stepped: ...
+
+    async def reap(self, hold: Hold) -> None:
+        """Its owners are lost again and again: it fails."""
+        ...
+
+    async def fail(self, hold: Hold, text: str) -> None:
+        """A fault of ours: it ends this operation and no other."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Another kind of work: what drives it, and what its jobs' news mean."""
+
+    steps: Steps
+    listener: Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

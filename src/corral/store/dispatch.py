@@ -222,6 +222,7 @@ class Job:
     """A target found by its job, without what it is to get, and what its assignment says."""
 
     target: Target
+    kind: OperationKind
     operation_state: OperationState
     is_reaped: bool
     desired: Desired | None
@@ -238,6 +239,7 @@ async def lock_jobs(tx: Transaction, job_ids: Collection[JobId]) -> dict[JobId, 
         select(
             *columns,
             *(null().label(name) for name in _BUILDS),
+            operations.c.kind,
             operations.c.state.label("operation_state"),
             operations.c.reaped,
             assignments.c.desired,
@@ -256,6 +258,7 @@ async def lock_jobs(tx: Transaction, job_ids: Collection[JobId]) -> dict[JobId, 
     return {
         JobId(str(row.job_id)): Job(
             target=to_target(row),
+            kind=OperationKind(row.kind),
             operation_state=OperationState(row.operation_state),
             is_reaped=row.reaped,
             desired=Desired(row.desired) if row.desired else None,

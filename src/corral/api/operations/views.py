@@ -37,6 +37,11 @@ TASK_TYPES = {
     OperationKind.BACKEND_REINSTALL: "reinstallation",
     OperationKind.BACKEND_ROLLBACK: "rollback",
     OperationKind.BACKEND_DELETE: "deletion",
+    OperationKind.MODEL_INSTALL: "installation",
+    OperationKind.MODEL_LOAD: "loading",
+    OperationKind.MODEL_STAGE: "staging",
+    OperationKind.MODEL_UNLOAD: "unloading",
+    OperationKind.MODEL_DELETE: "deletion",
 }
 # The ancestor's words for how a node is doing; for the other states it had none.
 _STATUS: dict[str, str] = {TargetState.WORKING: "downloading", TargetState.UNCONFIRMED: "running_on_worker"}

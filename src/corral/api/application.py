@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from corral import __version__
-from corral.api import access, backends, cluster, errors, events, node_self, nodes, operations
+from corral.api import access, backends, cluster, errors, events, node_self, nodes, openai, operations
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
 from corral.api.parts import Parts
@@ -37,8 +37,8 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.parts = parts
     app.state.metrics = metrics
     errors.install(app)
-    app.router.routes.extend(node_self.SWIFT_ROUTES)
-    routers = (cluster, node_self, nodes, operations, backends, access, events)
+    app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES])
+    routers = (cluster, node_self, nodes, operations, backends, access, events, openai)
     for module in routers:
         app.include_router(module.router)
     return app

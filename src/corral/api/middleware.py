@@ -23,7 +23,8 @@ log = structlog.get_logger(__name__)
 _access = logging.getLogger(__name__)
 
 BODY_BYTES_MAX = 1024 * 1024
-_TOO_LARGE = f"The body is larger than {BODY_BYTES_MAX // 1024} KiB."
+# Chats carry pictures and long documents.
+INFERENCE_BODY_BYTES_MAX = 32 * 1024 * 1024
 # A client that sends too much reads the answer only when it is done sending; this much we let it.
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -76,15 +77,23 @@ class Edge:
         if reason is not None:
             await _refuse(scope, send, 503, *_why_not(reason))
             return
-        declared = _content_length(scope)
-        if declared is not None and declared > BODY_BYTES_MAX:
+        declared, limit = _content_length(scope), _limit(scope["path"])
+        if declared is not None and declared > limit:
             await _drain(receive)
-            await _refuse(scope, send, 413, "body_too_large", _TOO_LARGE)
+            await _refuse(scope, send, 413, "body_too_large", _too_large(limit))
             return
-        await self._app(scope, _limited(receive), send)
+        await self._app(scope, _limited(receive, limit), send)
 
 
-def _limited(receive: Receive) -> Receive:
+def _limit(path: str) -> int:
+    return INFERENCE_BODY_BYTES_MAX if path.startswith("/v1/") else BODY_BYTES_MAX
+
+
+def _too_large(limit: int) -> str:
+    return f"The body is larger than {limit // 1024} KiB."
+
+
+def _limited(receive: Receive, limit: int) -> Receive:
     """Count what arrives, for bodies that do not say how long they are."""
     seen = 0
 
@@ -92,10 +101,10 @@ def _limited(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > BODY_BYTES_MAX:
+        if seen > limit:
             await _drain(receive)
             # The framework passes on its own kind of error only; any other would become a plain 400.
-            raise HTTPException(413, _TOO_LARGE)
+            raise HTTPException(413, _too_large(limit))
         return message
 
     return receive_counted

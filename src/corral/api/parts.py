@@ -24,6 +24,7 @@ from corral.ports.credentials import BusCredentials
 from corral.ports.fetch import Fetcher
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
+from corral.serving.relay import Relay
 from corral.store.database import Database
 
 
@@ -57,6 +58,7 @@ class Parts:
     deltas: Deltas
     reports: Reports
     fetcher: Fetcher
+    relay: Relay
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
     # How many operations this frontend drives.

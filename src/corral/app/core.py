@@ -21,6 +21,7 @@ from corral.access.keys import ensure_first_key
 from corral.access.tokens import ensure_local_token
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
+from corral.app.no_engines import NoEngines, NoLoads
 from corral.app.no_network import NoNetwork
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
@@ -45,7 +46,9 @@ from corral.operations.reports import Reports
 from corral.operations.request import Asked
 from corral.ports.bus import Bus, Delivery
 from corral.ports.credentials import BusCredentials
+from corral.ports.engines import Engines
 from corral.ports.fetch import Fetcher
+from corral.ports.loads import Loads
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
 from corral.reconcile.liveness import LivenessCheck
@@ -53,6 +56,12 @@ from corral.reconcile.upkeep import Presence, Pruner
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
+from corral.serving import use as using
+from corral.serving.relay import Relay
+from corral.serving.router import Router
+from corral.serving.snapshot import Snapshot
+from corral.serving.use import Use
+from corral.serving.waiting import Waiters, WaitWorld
 from corral.store import assignments as assignment_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
@@ -92,6 +101,8 @@ class CoreOptions:
     operation_lease_s: float = 30.0
     # How many nodes one operation speaks to at once.
     fan_out: int = 128
+    # How long a request may wait for its model; 0: as long as the load takes.
+    request_wait_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +116,7 @@ class World:
     ids: Ids
     rng: random.Random
     fetcher: Fetcher = field(default_factory=NoNetwork)
+    engines: Engines = field(default_factory=NoEngines)
 
 
 class Core:
@@ -138,6 +150,8 @@ class Core:
         self.admission = Admission(world.database, self.catalog, world.ids)
         self.deltas = Deltas(world.bus, options.frontend_id)
         self.dispatcher = self._make_dispatcher()
+        self.loads: Loads = NoLoads()
+        self.router = self._make_router()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
@@ -152,6 +166,7 @@ class Core:
         self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
         self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
+        self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
         self._loops = (
             self.presence_loop,
             self.feed_loop,
@@ -162,6 +177,7 @@ class Core:
             self.gallery_loop,
             self.upgrade_loop,
             self.count_loop,
+            self.use_loop,
             *self.dispatcher.loops,
         )
         world.database.after_commit = self._committed
@@ -182,7 +198,13 @@ class Core:
         self.feed.close()
         for loop in reversed(self._loops):
             await loop.stop()
-        for last_act in (self.dispatcher.stop, self.heartbeats.flush, self.leader.release, self._presence.withdraw):
+        for last_act in (
+            self.router.stop,
+            self.dispatcher.stop,
+            self.heartbeats.flush,
+            self.leader.release,
+            self._presence.withdraw,
+        ):
             outcome = await attempt(last_act)
             if isinstance(outcome, Failed):
                 log.warning("could not hand over", act=last_act.__qualname__, error=outcome.sentence)
@@ -246,6 +268,21 @@ class Core:
             self.deltas,
         )
 
+    def _make_router(self) -> Router:
+        world = self._world
+        snapshot, use = Snapshot(world.database), Use(world.database, world.clock, self._options.frontend_id)
+        waiters = Waiters(
+            WaitWorld(
+                database=world.database,
+                loads=self.loads,
+                snapshot=snapshot,
+                use=use,
+                clock=world.clock,
+                on_crash=self._on_crash,
+            )
+        )
+        return Router(world.database, world.clock, snapshot, use, waiters)
+
     def _make_parts(self) -> Parts:
         options, world = self._options, self._world
         return Parts(
@@ -268,6 +305,7 @@ class Core:
             deltas=self.deltas,
             reports=Reports(world.database),
             fetcher=world.fetcher,
+            relay=Relay(self.router, world.engines, options.request_wait_s),
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
             not_ready=lambda: self._not_ready,
@@ -286,10 +324,12 @@ class Core:
         await self.directory.follow(events)
         await self.catalog.follow(events)
         await self.dispatcher.follow(events)
+        await self.router.follow(events)
 
     async def _reread(self) -> None:
         await self.directory.load()
         await self.catalog.load()
+        await self.router.snapshot.load()
 
     async def _request_upgrade(self, backend: str) -> Admitted:
         asked = Asked(kind=OperationKind.BACKEND_UPGRADE, backend=backend)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
+from corral.adapters.engines import HttpEngines
 from corral.adapters.http import HttpFetcher
 from corral.adapters.nats.client import NatsBus
 from corral.adapters.nats.connection import Endpoint
@@ -63,8 +64,11 @@ async def _serve(settings: FrontendSettings) -> None:
     )
     assert isinstance(world.credentials, NodeCredentials)
     assert isinstance(world.fetcher, HttpFetcher)
+    assert isinstance(world.engines, HttpEngines)
     announcement = _Announcement(core, settings, port)
-    services.add(_Closing(database), http, world.credentials, world.bus, world.fetcher, core, announcement)
+    services.add(
+        _Closing(database), http, world.credentials, world.bus, world.fetcher, world.engines, core, announcement
+    )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, services.end)
@@ -93,6 +97,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         upgrades_by_itself=settings.auto_upgrade_backends,
         allows_private_sources=settings.allow_private_sources,
         fan_out=settings.operation_fan_out,
+        request_wait_s=settings.request_wait_s,
     )
 
 
@@ -123,6 +128,7 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         ids=ids,
         rng=rng,
         fetcher=HttpFetcher(),
+        engines=HttpEngines(),
     )
 
 

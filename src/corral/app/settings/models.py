@@ -23,6 +23,7 @@ from corral.app.settings.values import (
     DatabaseUrl,
     Directory,
     Duration,
+    DurationOrZero,
     FrontendUrl,
     FrontendUrls,
     Galleries,
@@ -180,6 +181,10 @@ class FrontendSettings(_BusTls, _Logging):
     )
     operation_fan_out: int = Field(
         default=128, ge=1, le=10_000, description="How many nodes one operation speaks to at the same time."
+    )
+    request_wait_s: DurationOrZero = Field(
+        default=60.0,
+        description="How long a request waits for a model that is being loaded; 0 waits as long as the load takes.",
     )
     backend_galleries: Galleries = Field(
         default=(),

@@ -54,6 +54,11 @@ def parse_duration_s(value: object) -> float:
     return seconds
 
 
+def parse_limit_s(value: object) -> float:
+    """A duration, or 0, which is no limit."""
+    return 0.0 if str(value).strip() in ("0", "0.0", "0s") else parse_duration_s(value)
+
+
 def duration_text(seconds: float) -> str:
     """The shortest way to write a duration that reads back as the same number."""
     for unit in ("d", "h", "m"):
@@ -258,6 +263,7 @@ def _lower(value: object) -> object:
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+DurationOrZero = Annotated[float, BeforeValidator(parse_limit_s)]
 Galleries = Annotated[tuple[Gallery, ...], BeforeValidator(parse_galleries)]
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]

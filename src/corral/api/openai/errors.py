@@ -1,0 +1,52 @@
+"""Our errors in OpenAI's shape: `error` with message, type, code and param; the hint is part of the message.
+
+What our own envelope has beside these stays in it: clients of ours read one form on every route.
+"""
+
+from __future__ import annotations
+
+import json
+
+from starlette.types import Send
+
+from corral.api.errors import RETRY_AFTER_S, envelope
+from corral.domain.errors import CorralError, Unavailable
+from corral.serving.errors import ModelLoading
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+# OpenAI's own word, which its users' programs look for.
+_CODES = {"not_authenticated": "invalid_api_key"}
+
+
+def rendered(path: str, error: CorralError, request_id: str | None) -> bytes:
+    message = f"{error.message} {error.hint}" if error.hint else error.message
+    code = _CODES.get(error.slug, error.slug)
+    body = envelope(path, code, message, hint=error.hint, details=error.details, request_id=request_id)
+    body["error"] |= {"type": _type(error), "param": "model" if error.slug.startswith("model_") else None}
+    if isinstance(error, ModelLoading):
+        body["loading"] = error.loading
+    return json.dumps(body, default=str).encode()
+
+
+def _type(error: CorralError) -> str:
+    if isinstance(error, ModelLoading):
+        return error.slug
+    default = "server_error" if error.status >= 500 else "invalid_request_error"
+    return _TYPES.get(error.status, default)
+
+
+def headers(error: CorralError) -> list[tuple[bytes, bytes]]:
+    if isinstance(error, ModelLoading):
+        return [(b"retry-after", str(error.retry_after_s).encode())]
+    if isinstance(error, Unavailable):
+        return [(b"retry-after", str(RETRY_AFTER_S).encode())]
+    if error.status == 401:
+        return [(b"www-authenticate", b"Bearer")]
+    return []
+
+
+async def answer(send: Send, path: str, error: CorralError, request_id: str | None) -> None:
+    body = rendered(path, error, request_id)
+    plain = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": error.status, "headers": plain + headers(error)})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,49 @@
+"""What a request for a model can be told instead of an answer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from corral.domain.errors import CorralError, NotFound, Unavailable
+
+
+class ModelNotFound(NotFound):
+    """There is no model of that name."""
+
+    code = "model_not_found"
+
+
+class ModelLoading(Unavailable):
+    """The model is being loaded; the request has waited as long as it may."""
+
+    code = "model_loading"
+
+    def __init__(self, message: str, *, loading: dict[str, Any], retry_after_s: float) -> None:
+        super().__init__(
+            message,
+            hint="The load goes on; ask again after the time in Retry-After.",
+            details={"loading": loading},
+        )
+        self.loading = loading
+        self.retry_after_s = round(retry_after_s)
+
+
+class LoadFailed(CorralError):
+    """The model could not be loaded."""
+
+    code: ClassVar[str] = "load_failed"
+    status: ClassVar[int] = 500
+
+
+class NoCapacity(Unavailable):
+    """The model could not be loaded now; room, a node or a source is missing."""
+
+    code = "no_capacity"
+
+
+class EngineFailed(CorralError):
+    """The engine did not answer, on any replica that was tried."""
+
+    code: ClassVar[str] = "engine_failed"
+    status: ClassVar[int] = 502
+    retryable: ClassVar[bool] = True

@@ -1,0 +1,131 @@
+"""The snapshot: every model and every loaded replica in memory, so that a warm request costs no query.
+
+It is filled from the registry at start and follows the outbox: an event names what changed, and that is read anew.
+Guarantee: with PostgreSQL and NATS away it goes on answering with what it read last, and it never gives out a replica
+of another revision than the one that it knows of its model. Limit: it is as old as the last event, about a second at
+worst; an engine that has gone meanwhile is found out by calling it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+
+from corral.domain.cluster import Event
+from corral.domain.node import Liveness, Node, NodeId, NodeType
+from corral.domain.replica import Replica
+from corral.policy.routing import Place, is_candidate
+from corral.store import nodes as node_store
+from corral.store import use as use_store
+from corral.store.database import Database
+from corral.store.use import Served
+
+CLOSE_NAMES_MAX = 3
+# Events of nodes about what routing does not look at; many of them come at once when an operation ends.
+_ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
+_OF_MODELS = ("model.", "replica.", "rule.")
+
+
+class Snapshot:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._models: dict[str, Served] = {}
+        self._names: dict[str, str] = {}
+        self._replicas: dict[str, tuple[Replica, ...]] = {}
+        self._places: dict[NodeId, Place] = {}
+        # Readings do not overtake each other: an older one must not bring a removed replica back.
+        self._reading = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read everything anew."""
+        async with self._reading:
+            async with self._database.transaction() as tx:
+                nodes = await node_store.list_nodes(tx)
+                served = await use_store.list_served(tx)
+                loaded = await use_store.list_loaded(tx)
+            self._places = {node.id: _place(node) for node in nodes}
+            self._models, self._names, self._replicas = {}, {}, {}
+            self._put(served, loaded)
+
+    async def follow(self, events: Sequence[Event]) -> None:
+        nodes = {event.key for event in events if event.kind.startswith("node.") and event.kind not in _ELSEWHERE}
+        if nodes:
+            await self._reload_places(nodes)
+        changed = {event.key for event in events if event.kind.startswith(_OF_MODELS)}
+        if changed:
+            await self.refresh(changed)
+
+    async def refresh(self, models: Collection[str]) -> None:
+        """Read these anew, under whichever of their names; one that is not there is forgotten."""
+        async with self._reading:
+            wanted = {self._names.get(name, name) for name in models} | set(models)
+            async with self._database.transaction() as tx:
+                served = await use_store.list_served(tx, wanted)
+                wanted |= {model.name for model in served}
+                loaded = await use_store.list_loaded(tx, wanted)
+            for name in wanted:
+                gone = self._models.pop(name, None)
+                for known in gone.names if gone else ():
+                    if self._names.get(known) == name:
+                        del self._names[known]
+                self._replicas.pop(name, None)
+            self._put(served, loaded)
+
+    def find(self, name: str) -> Served | None:
+        """By its name or an alias."""
+        return self._models.get(self._names.get(name, ""))
+
+    def list_models(self) -> list[Served]:
+        return sorted(self._models.values(), key=lambda model: model.name)
+
+    def close_names(self, name: str) -> list[str]:
+        """Names that were perhaps meant."""
+        known = {spelt.lower(): spelt for spelt, model in self._names.items() if self._models[model].is_enabled}
+        return [known[close] for close in get_close_matches(name.lower(), known, CLOSE_NAMES_MAX)]
+
+    def open_replicas(self, model: Served) -> list[Replica]:
+        """Those that may be given requests now."""
+        return [
+            replica
+            for replica in self._replicas.get(model.name, ())
+            if is_candidate(replica.revision, model.run_hash, self._places.get(replica.node_id), model.selector)
+        ]
+
+    def place(self, replica: Replica) -> Place | None:
+        return self._places.get(replica.node_id)
+
+    @property
+    def has_replicas(self) -> bool:
+        return bool(self._replicas)
+
+    def _put(self, served: Sequence[Served], loaded: Sequence[Replica]) -> None:
+        for model in served:
+            self._models[model.name] = model
+            self._names.update(dict.fromkeys(model.names, model.name))
+        by_model: dict[str, list[Replica]] = {}
+        for replica in loaded:
+            by_model.setdefault(replica.model, []).append(replica)
+        self._replicas.update({name: tuple(found) for name, found in by_model.items()})
+
+    async def _reload_places(self, node_ids: Collection[str]) -> None:
+        async with self._reading:
+            async with self._database.transaction() as tx:
+                found = {node.id: _place(node) for node in await node_store.list_nodes(tx, only=node_ids)}
+            for node_id in map(NodeId, node_ids):
+                if node_id in found:
+                    self._places[node_id] = found[node_id]
+                else:
+                    self._places.pop(node_id, None)
+
+
+def _place(node: Node) -> Place:
+    is_drained = node.drained_at is not None or node.self_drained_at is not None
+    is_open = node.approved_at is not None and not is_drained and node.liveness is Liveness.ALIVE
+    return Place(
+        id=node.id,
+        name=node.name,
+        is_open=is_open and node.type is NodeType.BACKEND,
+        labels=node.label_map,
+        free_bytes=node.hardware.available_vram or node.hardware.available_ram or 0,
+    )

@@ -366,6 +366,23 @@ def test_detach_returns_when_ready_and_down_stops_and_waits(cluster: Cluster) ->
 
 
 @pytest.mark.behaviour("UP-13")
+def test_detached_and_in_the_foreground_mean_the_same_folder_by_a_tilde(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = cluster.home.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    home = f"~/{cluster.home.root.name}"
+    done = cluster.run("up", "--detach", "--port", "0", "--home", home, HOME=str(cluster.home.root.parent))
+    try:
+        assert done.returncode == 0, done.stderr
+        assert str(cluster.home.admin_key) in done.stderr
+        assert list(elsewhere.iterdir()) == []
+    finally:
+        assert cluster.run("down").returncode == 0
+
+
+@pytest.mark.behaviour("UP-13")
 def test_detach_reports_a_start_that_failed(cluster: Cluster, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("raise SystemExit('the frontend is unwell')")

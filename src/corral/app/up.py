@@ -70,6 +70,8 @@ def run_up(options: UpOptions) -> int:
     options = replace(options, elapsed_s=options.elapsed_s + _age_s())
     try:
         home = open_home(options.home)
+        # As a whole path: the process in the background stands in another folder, and reads no `~`.
+        options = replace(options, home=home.root)
         if options.detach:
             command = (sys.executable, "-m", "corral.app.up")
             return start_detached(home, command, _options_to_json(options), sys.stderr)

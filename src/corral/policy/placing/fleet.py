@@ -142,20 +142,16 @@ class Fleet:
             taken[replica.node_id] += 1
         return sum(max(0, room.node.slots - taken[room.node.id]) for room in self.candidates(selector))
 
-    def takes(self, replica: Replica) -> Need:
-        """What goes free when it ends. Unknown is 0: nobody counts on it."""
-        model = self.models.get(replica.model)
-        guess = model.need if model is not None and model.need is not None else Need()
-        return Need(
-            vram_bytes=_first_known(replica.vram_bytes, guess.vram_bytes),
-            ram_bytes=_first_known(replica.ram_bytes, guess.ram_bytes),
-            payload_bytes=guess.payload_bytes,
-            threads=replica.threads,
-        )
-
-
-def _first_known(*sizes: int | None) -> int:
-    return next((size for size in sizes if size is not None), 0)
+    def takes(self, replica: Replica) -> tuple[int, int]:
+        """VRAM and RAM that go free when it ends. Unknown is 0: nobody counts on it."""
+        vram, ram = replica.vram_bytes, replica.ram_bytes
+        if vram is None or ram is None:
+            model = self.models.get(replica.model)
+            guess = model.need if model is not None else None
+            if guess is not None:
+                vram = guess.vram_bytes if vram is None else vram
+                ram = guess.ram_bytes if ram is None else ram
+        return vram or 0, ram or 0
 
 
 def _room(node: Node, replicas: Sequence[Replica]) -> Room:

@@ -1,0 +1,230 @@
+"""Times of the week in which a rule asks for more: is one open now, what does the rule ask for, when does that change.
+
+A window begins at every local minute that its pattern names, in the rule's time zone, and lasts `duration_s`. Each such
+minute begins once: the first of two when clocks go back; when they go forward over it, as much later as they jumped.
+
+The pattern is cron's, with five fields: minute, hour, day of the month, month, day of the week.
+
+    *      a      a-b      */n      a-b/n      a,b,c      jan…dec      sun…sat      (0 and 7 are both Sunday)
+
+As in cron, a day of the month and a day of the week that are both restricted mean either of them. Written here and not
+taken from a library because it is 60 lines, decisions use the standard library only, and what is needed is the latest
+beginning *before* now in a time zone, which the libraries either lack or answer differently when clocks change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from corral.domain.errors import InvalidRequest
+from corral.domain.replica import Rule, Window
+
+CODE = "bad_window"
+DURATION_MAX_S = 7 * 86400.0
+# The 29th of February may be eight years away.
+_YEARS_AHEAD = 9
+_DAY = timedelta(days=1)
+# No clock is moved by more than a day; most by an hour.
+_CLOCKS_MOVE_DAYS = 1
+# A window that begins again before it ends is followed so often; after that, the answer is "look again then".
+_CHAIN_MAX = 500
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_NAMES = {
+    "month": {name: number for number, name in enumerate(_MONTHS, start=1)},
+    "day of the week": {name: number for number, name in enumerate(_WEEKDAYS)},
+}
+_FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("day of the week", 0, 7))
+_PART = re.compile(r"(?P<first>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<last>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?")
+_HINT = "Minute, hour, day, month, day of the week: 0 8 * * 1-5 is eight o'clock on working days."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cron:
+    """A pattern that was read. Days of the week are those of `date.isoweekday`: Monday is 1, Sunday 7."""
+
+    times: tuple[tuple[int, int], ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    # Both kinds of days are restricted: either will do.
+    is_either: bool
+
+    def is_on(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
+        by_date, by_week = day.day in self.days, day.isoweekday() in self.weekdays
+        return (by_date or by_week) if self.is_either else (by_date and by_week)
+
+
+@lru_cache(maxsize=4096)
+def parse_cron(text: str) -> Cron:
+    """Raises a sentence for anything that cron would not take, and for days that never come."""
+    fields = text.lower().split()
+    if len(fields) != len(_FIELDS):
+        raise InvalidRequest(f"{text[:80]!r} has {len(fields)} fields, a cron pattern five.", hint=_HINT, code=CODE)
+    minutes, hours, days, months, weekdays = (
+        _numbers(field, name, least, most) for field, (name, least, most) in zip(fields, _FIELDS, strict=True)
+    )
+    cron = Cron(
+        times=tuple((hour, minute) for hour in sorted(hours) for minute in sorted(minutes)),
+        days=days,
+        months=months,
+        weekdays=frozenset(day or 7 for day in weekdays),
+        is_either=not fields[2].startswith("*") and not fields[4].startswith("*"),
+    )
+    # Eight years from here hold every date that there is, whatever the weekday.
+    first = date(2024, 1, 1)
+    if not any(cron.is_on(first + _DAY * number) for number in range(366 * _YEARS_AHEAD)):
+        raise InvalidRequest(f"{text[:80]!r} names a day that never comes.", hint=_HINT, code=CODE)
+    return cron
+
+
+def _numbers(field: str, name: str, least: int, most: int) -> frozenset[int]:
+    found: set[int] = set()
+    for part in field.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise _wrong(part, name, f"from {least} to {most}, such as *, 5, 1-5 or */2")
+        step = int(match["step"] or 1)
+        if match["first"] == "*":
+            first, last = least, most
+            is_wrong = match["last"] is not None
+        else:
+            first = _number(match["first"], name)
+            last = _number(match["last"], name) if match["last"] else most if match["step"] else first
+            is_wrong = not least <= first <= last <= most
+        if is_wrong or step < 1:
+            raise _wrong(part, name, f"from {least} to {most}, the smaller one first")
+        found.update(range(first, last + 1, step))
+    return frozenset(found)
+
+
+def _number(text: str, name: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    known = _NAMES.get(name, {})
+    if text not in known:
+        raise _wrong(text, name, f"a number or one of {', '.join(known)}" if known else "a number")
+    return known[text]
+
+
+def _wrong(part: str, name: str, what: str) -> InvalidRequest:
+    return InvalidRequest(f"{part[:40]!r} is not a {name} of a cron pattern.", hint=f"It is {what}. {_HINT}", code=CODE)
+
+
+@lru_cache(maxsize=1024)
+def zone_of(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise InvalidRequest(
+            f"{name[:64]!r} is not a time zone that this machine knows.",
+            hint="Write it as in the IANA database: UTC, Europe/Berlin, America/New_York.",
+            code=CODE,
+        ) from error
+
+
+def check_windows(rule: Rule) -> None:
+    """For the way in: everything that could be wrong with a rule's windows is wrong here, and not at night."""
+    zone_of(rule.time_zone)
+    if rule.windows and rule.spreads:
+        raise InvalidRequest(
+            f"The rule of {rule.model} spreads over all nodes, and windows ask for a number.",
+            hint="Leave out one of them.",
+            code=CODE,
+        )
+    for window in rule.windows:
+        parse_cron(window.cron)
+        if not 60 <= window.duration_s <= DURATION_MAX_S:
+            raise InvalidRequest("A window lasts between a minute and seven days.", code=CODE)
+        if window.max_replicas and window.max_replicas < window.min_replicas:
+            raise InvalidRequest(
+                f"A window's maximum {window.max_replicas} is below its minimum {window.min_replicas}.", code=CODE
+            )
+
+
+def effective(rule: Rule, now: datetime) -> Rule:
+    """The rule as it counts now: the most that it or an open window asks for. A window never asks for less.
+
+    A window without a maximum keeps the rule's, raised to its own minimum.
+    """
+    asked = [window for window in rule.windows if is_open(window, rule.time_zone, now)]
+    if not asked:
+        return rule
+    least = max(rule.min_replicas, *(window.min_replicas for window in asked))
+    is_limited = bool(rule.max_replicas) or rule.min_replicas == 0
+    limits = [window.max_replicas for window in asked if window.max_replicas is not None]
+    most = max(rule.max_replicas, least, *limits) if is_limited and 0 not in limits else 0
+    return replace(rule, min_replicas=least, max_replicas=most)
+
+
+def is_open(window: Window, time_zone: str, now: datetime) -> bool:
+    """Whether it has begun and not ended. `now` knows its time zone; which one it is does not matter."""
+    began = _latest_beginning(window, zone_of(time_zone), now)
+    return began is not None
+
+
+def look_again_at(rule: Rule, now: datetime) -> datetime | None:
+    """When a window next opens or closes; None: never. Until then `effective` stays as it is.
+
+    For a window that begins again and again before it has ended, it may be earlier than that.
+    """
+    zone = zone_of(rule.time_zone)
+    found = [_next_change(window, zone, now) for window in rule.windows]
+    return min((at for at in found if at is not None), default=None)
+
+
+def _next_change(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
+    began = _latest_beginning(window, zone, now)
+    if began is None:
+        return _next_beginning(window, zone, now)
+    lasts = timedelta(seconds=window.duration_s)
+    for _ in range(_CHAIN_MAX):
+        again = _next_beginning(window, zone, began)
+        if again is None or again > began + lasts:
+            break
+        began = again
+    return began + lasts
+
+
+def _latest_beginning(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
+    """Of the beginnings whose windows are still open."""
+    earliest = now - timedelta(seconds=window.duration_s)
+    last_day = now.astimezone(zone).date() + _DAY * _CLOCKS_MOVE_DAYS
+    days = (last_day - earliest.astimezone(zone).date()).days + _CLOCKS_MOVE_DAYS
+    best: datetime | None = None
+    for number in range(days + 1):
+        day = last_day - _DAY * number
+        if best is not None and day < best.astimezone(zone).date() - _DAY * _CLOCKS_MOVE_DAYS:
+            break
+        for at in _beginnings(window, zone, day):
+            if earliest < at <= now and (best is None or at > best):
+                best = at
+    return best
+
+
+def _next_beginning(window: Window, zone: ZoneInfo, after: datetime) -> datetime | None:
+    first_day = after.astimezone(zone).date() - _DAY * _CLOCKS_MOVE_DAYS
+    best: datetime | None = None
+    for number in range(366 * _YEARS_AHEAD):
+        day = first_day + _DAY * number
+        if best is not None and day > best.astimezone(zone).date() + _DAY * _CLOCKS_MOVE_DAYS:
+            break
+        for at in _beginnings(window, zone, day):
+            if at > after and (best is None or at < best):
+                best = at
+    return best
+
+
+def _beginnings(window: Window, zone: ZoneInfo, day: date) -> Iterator[datetime]:
+    cron = parse_cron(window.cron)
+    if cron.is_on(day):
+        for hour, minute in cron.times:
+            # Of two equal local times, fold=0 is the first; one that is skipped gets the offset from before the jump.
+            yield datetime.combine(day, time(hour, minute), tzinfo=zone).astimezone(UTC)

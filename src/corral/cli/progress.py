@@ -21,6 +21,7 @@ from corral.cli.operation_views import VERBS, operation_list, short
 from corral.cli.watch import QUIET_NOTE, Trouble
 from corral.client import Connected, Interrupted, Reset
 from corral.client.operations import PROGRESS
+from corral.policy.faults import ATTEMPTS_MAX, pause_s
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
 from corral.wire.events import EventOut
@@ -107,7 +108,10 @@ class Story:
 
     def phase(self, target: TargetInFull) -> str:
         if target.state == "queued":
-            return "waits" if not target.attempt else f"waits for try {target.attempt + 1}"
+            if not target.attempt:
+                return "waits"
+            after = render.span(pause_s(target.attempt))
+            return f"waits for try {target.attempt + 1} of {ATTEMPTS_MAX}, {after} after the last"
         if target.state == "unconfirmed":
             return "does not answer; it may be at work"
         # The worker has it and does something else for this backend first.

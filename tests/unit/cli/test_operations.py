@@ -160,6 +160,11 @@ def test_a_node_that_has_not_moved_is_not_told_again():
     assert story.news(5.0) == []
 
 
+def test_a_node_that_failed_says_why_and_when_it_is_tried_again():
+    story = Story(_operation(state="queued", attempt=2, error="The source does not answer."))
+    assert story.news(0.0) == ["gpu-a: waits for try 3 of 10, 60s after the last  The source does not answer."]
+
+
 def test_an_end_says_what_the_node_has_now_in_one_line():
     back = _operation(state="success", previous_version="1.0", is_rollback=True).nodes[0]
     assert end_line(back) == "gpu-a: rolled back to 1.0"

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 
 from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.guard import PrivateAddress, public_socket, refuse_private, refused_as_private
 from corral.transfer.options import Patience
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -33,20 +34,23 @@ def shown(url: str) -> str:
 
 
 class Http:
-    """One session; `async with` opens and closes it."""
+    """One session; `async with` opens and closes it. `only_public`: for addresses that users have named."""
 
-    def __init__(self, patience: Patience, environment: Mapping[str, str]) -> None:
+    def __init__(self, patience: Patience, environment: Mapping[str, str], *, only_public: bool = False) -> None:
         self.patience = patience
         self._environment = environment
+        self._only_public = only_public
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Http:
         given = {name.upper() for name, value in self._environment.items() if value}
+        has_proxy = bool(given.intersection(_PROXIES))
+        factory = public_socket if self._only_public and not has_proxy else None
         self._session = aiohttp.ClientSession(
             auto_decompress=False,
-            connector=aiohttp.TCPConnector(ssl=self._tls()),
+            connector=aiohttp.TCPConnector(ssl=self._tls(), socket_factory=factory),
             timeout=aiohttp.ClientTimeout(total=None),
-            trust_env=bool(given.intersection(_PROXIES)),
+            trust_env=has_proxy,
         )
         return self
 
@@ -69,6 +73,8 @@ class Http:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer, whatever its status."""
         assert self._session is not None, "the session is not open"
+        if self._only_public:
+            await refuse_private(_host_of(url))
         asked = {"Accept-Encoding": "identity", **(headers or {})}
         with _told(url):
             async with asyncio.timeout(self.patience.header_s):
@@ -101,6 +107,13 @@ class Http:
         return bytes(body)
 
 
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError as error:
+        raise TransferFailed("That is not an address.", code="invalid_request") from error
+
+
 def refused(url: str, status: int) -> TransferFailed | SourceFailed:
     """What an answer other than the wanted one means."""
     where = shown(url)
@@ -112,7 +125,7 @@ def refused(url: str, status: int) -> TransferFailed | SourceFailed:
         return TransferFailed(
             f"{where} answers {status}: Corral may not have it.",
             hint="Credentials are a setting of the program that fetches, a frontend or a worker.",
-            code="not_found",
+            code="not_allowed",
             details={"status": status},
         )
     return SourceFailed(f"{where} answers {status}, which makes no sense here.", code="bad_answer")
@@ -129,5 +142,7 @@ def _told(url: str) -> Iterator[None]:
     except TimeoutError as error:
         raise SourceFailed(f"{shown(url)} does not answer in time.", code="source_unavailable") from error
     except (aiohttp.ClientError, OSError) as error:
+        if isinstance(getattr(error, "os_error", error), PrivateAddress):
+            raise refused_as_private() from error
         reason = str(error) or type(error).__name__
         raise SourceFailed(f"{shown(url)} broke off: {reason}.", code="source_unavailable") from error

@@ -8,9 +8,12 @@ them, uv does not, and guessing here would let a stranger's package in.
 from __future__ import annotations
 
 import configparser
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+# Asked where this machine has been told of no other, as pip and uv do.
+PUBLIC_HOST = "pypi.org"
 # What a program needs to run and to reach the network.
 _PLAIN = frozenset(
     ("PATH", "HOME", "USER", "LANG", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC", "XDG_CONFIG_HOME")
@@ -37,6 +40,51 @@ def uv_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
+def indexes(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Addresses of the simple API, in the order in which uv would ask them; the public one where nothing is set up.
+
+    The first index that knows a project decides about it, as with uv. Files of uv are read as far as they name indexes.
+    """
+    named = _uv_indexes(environment)
+    extra = [address for address, is_default in named if not is_default]
+    extra = [_address(one) for one in (environment.get("UV_INDEX") or "").split()] + extra
+    default = next((address for address, is_default in named if is_default), "")
+    default = _address(environment.get("UV_DEFAULT_INDEX") or environment.get("UV_INDEX_URL") or default)
+    default = default or environment.get("PIP_INDEX_URL") or _pip_index(environment) or f"https://{PUBLIC_HOST}/simple"
+    return tuple(dict.fromkeys((*extra, default)))
+
+
+def _address(text: str) -> str:
+    """uv takes name=address too."""
+    name, sign, rest = text.partition("=")
+    return rest if sign and "://" not in name else text
+
+
+def _uv_indexes(environment: Mapping[str, str]) -> list[tuple[str, bool]]:
+    """Address, and whether it is the default one."""
+    named = environment.get("UV_CONFIG_FILE")
+    files = [Path(named)] if named else _uv_files(environment)
+    for file in files:
+        try:
+            document = tomllib.loads(_text(file))
+        except tomllib.TOMLDecodeError:
+            continue
+        found = [
+            (str(entry["url"]), bool(entry.get("default")))
+            for entry in document.get("index") or ()
+            if isinstance(entry, dict) and "url" in entry
+        ]
+        if isinstance(document.get("index-url"), str):
+            found.append((document["index-url"], True))
+        if found:
+            return found
+    return []
+
+
+def _uv_files(environment: Mapping[str, str]) -> list[Path]:
+    return [_config_home(environment) / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+
+
 def _home(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("HOME") or "/")
 
@@ -46,8 +94,7 @@ def _config_home(environment: Mapping[str, str]) -> Path:
 
 
 def _uv_files_name_one(environment: Mapping[str, str]) -> bool:
-    files = (_config_home(environment) / "uv" / "uv.toml", Path("/etc/uv/uv.toml"))
-    return any("index" in _text(file) for file in files)
+    return any("index" in _text(file) for file in _uv_files(environment))
 
 
 def _pip_index(environment: Mapping[str, str]) -> str:

@@ -164,7 +164,16 @@ class Registry:
             raise SourceFailed(f"{shown(url)} answers without a token.", code="bad_answer")
         return token
 
-    async def renew(self) -> None:
-        """Ask for a fresh token: those of registries last minutes, downloads may take hours."""
-        self._authorization = ""
-        await self.manifest(self._reference.digest or self._reference.tag)
+    async def renew(self, digest: str) -> bool:
+        """Ask for a fresh token for a blob: those of registries last minutes, downloads may take hours.
+
+        False if there is no other than the one that was refused.
+        """
+        before, self._authorization = self._authorization, ""
+        url = self.blob_url(digest)
+        async with self._http.ask(url, method="HEAD") as response:
+            if response.status != HTTPStatus.UNAUTHORIZED:
+                return True
+            challenge = response.headers.get("WWW-Authenticate", "")
+        await self.authorize(challenge)
+        return bool(self._authorization) and self._authorization != before

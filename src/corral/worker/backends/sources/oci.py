@@ -9,41 +9,21 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from corral.domain.errors import CorralError
 from corral.domain.operation import Phase
-from corral.transfer.download import Fetched, Wish
+from corral.transfer.download import Fetched
 from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.transfer.layers import Layer, fetch_layer, layers_of, wish_for
 from corral.transfer.registry import INDEX_TYPES, Reference, Registry, parse_reference
 from corral.transfer.threads import Stop, in_thread
 from corral.worker.backends.faults import InstallFailed
 from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolved
 from corral.worker.backends.sources.unpack import Unpacker, archive_kind
 
-_LAYERS_MAX = 500
-_RENEWALS_MAX = 20
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-_TITLE = "org.opencontainers.image.title"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
-    digest: str
-    size_bytes: int
-    media_type: str
-    title: str
-
-    @property
-    def is_tar(self) -> bool:
-        return ".tar" in self.media_type or self.media_type.endswith("+tar")
-
-    @property
-    def file_name(self) -> str:
-        return self.title or self.digest.removeprefix("sha256:")[:12]
 
 
 class OciSource:
@@ -69,7 +49,7 @@ class OciSource:
         if not self._from:
             assert first is not None, "a source has at least one address"
             raise first
-        wishes = [self._wish(self._from[0][1], layer) for layer in self._layers]
+        wishes = [wish_for(self._from[0][1], layer) for layer in self._layers]
         return Resolved(
             digest=self._digest,
             total_bytes=sum(layer.size_bytes for layer in self._layers),
@@ -83,7 +63,7 @@ class OciSource:
         if not self._digest:
             if document.get("mediaType") in INDEX_TYPES or "manifests" in document:
                 _, document = await registry.manifest(_for_this_machine(document.get("manifests", ())))
-            self._layers = _layers(document)
+            self._layers = layers_of(document)
             self._digest = digest
         self._from.append((reference, registry))
 
@@ -102,33 +82,13 @@ class OciSource:
         first: CorralError | None = None
         for reference, registry in self._from:
             try:
-                return await self._from_registry(registry, layer, meter), reference
+                return await fetch_layer(self._downloader, registry, layer, meter.of(layer.digest)), reference
             except (SourceFailed, TransferFailed) as error:
                 if error.slug == "disk_full":
                     raise
                 first = first or error
         assert first is not None, "somebody had the manifest"
         raise first
-
-    async def _from_registry(self, registry: Registry, layer: Layer, meter: Meter) -> Fetched:
-        for _ in range(_RENEWALS_MAX):
-            try:
-                return await self._downloader.fetch(self._wish(registry, layer), meter.of(layer.digest))
-            except TransferFailed as error:
-                if error.details.get("status") != HTTPStatus.UNAUTHORIZED:
-                    raise
-            await registry.renew()
-        raise SourceFailed(f"{registry.blob_url(layer.digest)} goes on asking for a token.", code="source_unavailable")
-
-    def _wish(self, registry: Registry, layer: Layer) -> Wish:
-        return Wish(
-            url=registry.blob_url(layer.digest),
-            file_name=layer.file_name,
-            sha256=layer.digest.removeprefix("sha256:"),
-            size_bytes=layer.size_bytes,
-            is_size_promised=True,
-            headers=registry.headers,
-        )
 
     def _unpack(self, folder: Path, fetched: Sequence[Fetched], stop: Stop) -> None:
         unpacker = Unpacker(folder, self._job.options, stop)
@@ -156,23 +116,3 @@ def _for_this_machine(manifests: Sequence[Mapping[str, Any]]) -> str:
         f"There is no image for {system}/{machine}; there are {', '.join(offered[:10]) or 'none at all'}.",
         code="unsupported",
     )
-
-
-def _layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
-    try:
-        found = tuple(
-            Layer(
-                digest=str(layer["digest"]),
-                size_bytes=int(layer["size"]),
-                media_type=str(layer.get("mediaType", "")),
-                title=str((layer.get("annotations") or {}).get(_TITLE, "")),
-            )
-            for layer in document["layers"]
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InstallFailed("The manifest of the image makes no sense.", code="bad_package") from error
-    if not found or len(found) > _LAYERS_MAX:
-        raise InstallFailed(f"The image has {len(found)} layers.", code="bad_package")
-    if any(not layer.digest.startswith("sha256:") for layer in found):
-        raise InstallFailed("A layer of the image has a digest that is not sha256.", code="unsupported")
-    return found

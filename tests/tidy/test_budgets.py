@@ -21,6 +21,7 @@ LARGE_PACKAGES = {
         "one file for each noun of the command line (backends have two), beside the shapes that they share",
     ),
     "src/corral/embedded": (20, "one file for each part of `corral up`; none of them is used by anything else"),
+    "src/corral/worker": (20, "one file for each part of being a node; the work itself is in packages of its own"),
     "src/corral/worker/hardware": (
         20,
         "one file for each vendor and each kind of reading, each with its own recordings",

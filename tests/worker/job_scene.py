@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from corral.bus import subjects
-from corral.bus.messages import BackendCommand, CancelJob, GetJobs, JobAccepted, JobCancelled, JobEvent
+from corral.bus.messages import (
+    BackendCommand,
+    CancelJob,
+    FileItem,
+    GetJobs,
+    JobAccepted,
+    JobCancelled,
+    JobEvent,
+    LoadModel,
+)
 from corral.bus.subjects import JOB_EVENT, Role, SubjectSpec
 from corral.domain.operation import JobState
 from corral.ports.bus import Delivery
 from corral.worker.backend_reports import BackendReports
 from corral.worker.commands import BackendCommands, CommandParts
+from corral.worker.holdings import HoldingsReports
 from corral.worker.jobs.runner import JobRunner, RunnerParts
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
@@ -21,7 +30,15 @@ from tests.simulation.clock import SimClock
 from tests.simulation.network import Network
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
-from tests.worker.pretend_work import PretendDisk, PretendInstaller, PretendJournal, PretendProcesses, wire_build
+from tests.worker.pretend_work import (
+    MIB,
+    PretendDisk,
+    PretendFiles,
+    PretendInstaller,
+    PretendJournal,
+    PretendProcesses,
+    wire_build,
+)
 from tests.worker.standin import PretendFrontend
 
 Q = TypeVar("Q")
@@ -40,7 +57,6 @@ class JobScene:
         self.frontend_bus = SimBus(loop, self.network, role=Role.FRONTEND, owner_id="f1")
         self.frontend = PretendFrontend(self.clock)
         self.disk = PretendDisk()
-        self.models_dir = Path("/nowhere")
         self.max_parallel = 4
         # What a frontend has heard.
         self.events: list[JobEvent] = []
@@ -64,11 +80,13 @@ class JobScene:
         boot_id = f"boot-{self._lives}"
         rng = chance(self.loop.seed, boot_id)
         self.installer = PretendInstaller(self.disk, self.clock)
+        self.files = PretendFiles(self.disk, self.clock)
         self.processes = PretendProcesses(self.clock)
         self.journal = PretendJournal(self.disk)
         self._runner = JobRunner(
             RunnerParts(
                 installer=self.installer,
+                files=self.files,
                 processes=self.processes,
                 journal=self.journal,
                 clock=self.clock,
@@ -78,14 +96,18 @@ class JobScene:
             )
         )
         self.reports = BackendReports(self.frontend, self.runner.holdings, boot_id=boot_id, clock=self.clock, rng=rng)
-        self.runner.changed = self.reports.wake
+        self.holdings = HoldingsReports(
+            self.frontend, self.processes, self.files, boot_id=boot_id, clock=self.clock, rng=rng
+        )
+        self.runner.changed, self.runner.held_changed = self.reports.wake, self.holdings.wake
         self.commands = BackendCommands(
             CommandParts(
                 runner=self.runner,
                 reports=self.reports,
+                holdings=self.holdings,
                 installer=self.installer,
+                files=self.files,
                 processes=self.processes,
-                models_dir=self.models_dir,
                 boot_id=boot_id,
             )
         )
@@ -118,6 +140,7 @@ class JobScene:
         if self._runner is not None:
             await self._runner.stop()
             await self.reports.stop()
+            await self.holdings.stop()
         if self.worker_bus is not None:
             await self.worker_bus.stop()
         await self.frontend_bus.stop()
@@ -148,6 +171,9 @@ class JobScene:
         return await self.ask(
             subjects.BACKEND_DELETE, BackendCommand(job_id=job_id, generation=generation, backend=name)
         )
+
+    async def load(self, job_id: str, **more: Any) -> JobAccepted:
+        return await self.ask(subjects.MODEL_LOAD, load_of(job_id, **more))
 
     async def cancel(self, job_id: str, *, keeps_partial: bool = False) -> JobCancelled:
         return await self.ask(subjects.JOBS_CANCEL, CancelJob(job_id=job_id, keeps_partial=keeps_partial))
@@ -180,6 +206,21 @@ class JobScene:
 
     async def _heard(self, delivery: Delivery[JobEvent]) -> None:
         self.events.append(delivery.message)
+
+
+def load_of(job_id: str, **more: Any) -> LoadModel:
+    """One replica of `qwen`, of 8 MiB, on an engine that is not there yet."""
+    values: dict[str, Any] = {
+        "model": "qwen",
+        "replica": 0,
+        "revision": "r1",
+        "backend": CPU,
+        "build": wire_build(CPU),
+        "files": (FileItem(path="qwen.gguf", sha256="a" * 64, size_bytes=8 * MIB),),
+        "entry": "qwen.gguf",
+        "operation_id": f"operation of {job_id}",
+    }
+    return LoadModel(job_id=job_id, **(values | more))
 
 
 def play(story: Callable[[JobScene], Awaitable[None]], seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""An installer without a disk and a supervisor without processes, to be played with.
+"""An installer and files without a disk and a supervisor without processes, to be played with.
 
 What a disk would keep is in `PretendDisk`: it outlives the process that a test or the simulator kills. All waiting is
 done on the clock that is given. A gate (`hold`) stops the work at a phase until it is opened; a plan (`fail`) makes it
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from corral.bus.messages import Log, LogLine, ReadLog, RunningProcess, StartBackend
+from corral.bus.messages import BlobPlace, FileItem, Log, LogLine, ModelDeleted, ReadLog, RunningProcess, StartBackend
 from corral.domain.backend import Build, InstalledBackend, Manifest, Source, SourceKind
 from corral.domain.errors import Conflict, NotFound
 from corral.domain.operation import Phase
@@ -21,7 +21,7 @@ from corral.policy.gallery import build_to_json
 from corral.ports.runtime import Clock
 from corral.worker.jobs.journal import Remembered
 from corral.worker.jobs.record import JobRecord, Seen
-from corral.worker.work import Collected, Garbage, Report, Runnable
+from corral.worker.work import Collected, Garbage, HeldBlob, HeldFiles, HeldModel, Report, Runnable
 
 CHUNK_BYTES = 1 << 20
 MIB = 1 << 20
@@ -42,13 +42,16 @@ def wire_build(name: str = "cpu-llama-cpp", version: str = "1", **changes: objec
 
 @dataclass
 class PretendDisk:
-    """What a machine keeps: backends, partial files, and the journal of jobs."""
+    """What a machine keeps: backends, partial files, models, and the journal of jobs."""
 
     installed: dict[str, InstalledBackend] = field(default_factory=dict)
     previous: dict[str, InstalledBackend] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
     # By the address of the source: how many bytes are there.
     partial: dict[str, int] = field(default_factory=dict)
+    models: dict[str, HeldModel] = field(default_factory=dict)
+    # By sha256: the size of a content, and how many bytes of it are here.
+    blobs: dict[str, tuple[int, int]] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
 
@@ -271,14 +274,79 @@ class _AtWork:
         self._installer.at_work[self._name] -= 1
 
 
+class PretendFiles:
+    """Files of models; `gates` stop the work by the name of a model, at `Phase.STAGING`."""
+
+    def __init__(self, disk: PretendDisk, clock: Clock, *, bytes_per_s: float = 64 * MIB) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.bytes_per_s = bytes_per_s
+        self.gates = Gates()
+        # How many bytes came over the line, and the most that ever worked on one model at a time.
+        self.fetched = 0
+        self.at_work: dict[str, int] = defaultdict(int)
+        self.most_on_one = 0
+        self.holdings_fault: Exception | None = None
+
+    async def have(
+        self,
+        model: str,
+        revision: str,
+        files: tuple[FileItem, ...],
+        places: tuple[BlobPlace, ...],
+        report: Report,
+    ) -> Path:
+        self.at_work[model] += 1
+        self.most_on_one = max(self.most_on_one, self.at_work[model])
+        try:
+            await self.gates.enter(model, Phase.STAGING, report)
+            total = sum({file.sha256: file.size_bytes for file in files}.values())
+            for file in files:
+                await self._fetch(file, report, total, {each.sha256 for each in files})
+            self.disk.models[model] = HeldModel(name=model, revision=revision, files=files)
+            return Path("/nowhere/models") / model
+        finally:
+            self.at_work[model] -= 1
+
+    async def delete(self, model: str) -> ModelDeleted:
+        await self.clock.sleep(0)
+        gone = self.disk.models.pop(model, None)
+        used = {file.sha256 for each in self.disk.models.values() for file in each.files}
+        unused = {file.sha256 for file in gone.files} - used if gone else set()
+        freed = sum(self.disk.blobs.pop(sha256, (0, 0))[1] for sha256 in unused)
+        return ModelDeleted(model=model, files=len(gone.files) if gone else 0, freed_bytes=freed)
+
+    async def holdings(self) -> HeldFiles:
+        if self.holdings_fault is not None:
+            raise self.holdings_fault
+        blobs = tuple(
+            HeldBlob(sha256=sha256, size_bytes=size, is_whole=there == size)
+            for sha256, (size, there) in sorted(self.disk.blobs.items())
+        )
+        return HeldFiles(models=tuple(self.disk.models.values()), blobs=blobs)
+
+    async def _fetch(self, file: FileItem, report: Report, total: int, wanted: set[str]) -> None:
+        while (there := self.disk.blobs.get(file.sha256, (0, 0))[1]) < file.size_bytes:
+            chunk = min(CHUNK_BYTES, file.size_bytes - there)
+            await self.clock.sleep(chunk / self.bytes_per_s)
+            self.fetched += chunk
+            self.disk.blobs[file.sha256] = (file.size_bytes, there + chunk)
+            here = sum(self.disk.blobs.get(sha256, (0, 0))[1] for sha256 in wanted)
+            report.moved(here, total, file.path)
+
+
 class PretendProcesses:
-    """Processes as entries in a table. Those in `immortal` survive every stop."""
+    """Processes as entries in a table. Those in `immortal` survive every stop; `gates` stop a start by the key of the
+    process, at `Phase.LOADING`."""
 
     def __init__(self, clock: Clock, *, start_s: float = 1.0, stop_s: float = 0.1) -> None:
         self._clock = clock
         self._start_s = start_s
         self._stop_s = stop_s
         self.table: dict[str, RunningProcess] = {}
+        self.gates = Gates()
+        self.wishes: list[StartBackend] = []
+        self.changed: Callable[[], None] = lambda: None
         self.immortal: set[str] = set()
         self.lines: dict[str, list[str]] = {}
         self.is_stopped = False
@@ -307,13 +375,28 @@ class PretendProcesses:
             state=state,
         )
         self.table[key] = made
+        self.changed()
         return made
 
     async def start_backend(self, wish: StartBackend, report: Report) -> RunningProcess:
         report.phase(Phase.STARTING)
-        await self._clock.sleep(self._start_s)
+        self.wishes.append(wish)
         key = f"{wish.model}#{wish.replica}"
-        return self.table.get(key) or self.run(key, wish.backend)
+        await self.gates.enter(key, Phase.LOADING, report)
+        await self._clock.sleep(self._start_s)
+        found = self.table.get(key)
+        if found is None or found.revision != wish.revision:
+            found = self.run(key, wish.backend)
+        self.table[key] = replace(
+            found,
+            revision=wish.revision,
+            operation_id=wish.operation_id,
+            job_id=wish.job_id,
+            threads=wish.threads or 1,
+            engine_key=f"key of {key}",
+            ram_bytes=MIB,
+        )
+        return self.table[key]
 
     async def stop_backend(
         self, backend: str | None, *, force: bool = False
@@ -324,6 +407,7 @@ class PretendProcesses:
         stopped = tuple(key for key in keys if key not in self.immortal)
         for key in stopped:
             self.table.pop(key, None)
+        self.changed()
         return stopped, tuple(key for key in keys if key in self.immortal)
 
     async def stop_exactly(self, key: str, *, expected_address: str = "", force: bool = False) -> tuple[bool, str]:
@@ -336,6 +420,7 @@ class PretendProcesses:
         if key in self.immortal:
             raise Conflict(f"{key} could not be ended.", code="stop_failed")
         self.table.pop(key, None)
+        self.changed()
         return True, found.address
 
     def running(self) -> tuple[RunningProcess, ...]:

@@ -19,6 +19,7 @@ from corral.domain.errors import (
 )
 from corral.ports.runtime import Clock
 from corral.wire.backends import BackendsReportIn
+from corral.wire.holdings import HoldingsIn
 from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 TOKEN = "cj_a-join-token-of-the-tests-0123456789"
@@ -60,6 +61,7 @@ class PretendFrontend:
     refusals: dict[str, list[CorralError]] = field(default_factory=dict)
     minted: int = 0
     reports: list[BackendsReportIn] = field(default_factory=list)
+    holdings: list[HoldingsIn] = field(default_factory=list)
 
     def times(self, call: str) -> list[float]:
         return [at for at, name in self.calls if name == call]
@@ -130,6 +132,12 @@ class PretendFrontend:
         await self._called("backends")
         self._known(node_id)
         self.reports.append(report)
+        self._answer()
+
+    async def report_holdings(self, node_id: str, report: HoldingsIn) -> None:
+        await self._called("holdings")
+        self._known(node_id)
+        self.holdings.append(report)
         self._answer()
 
     async def drain(self, node_id: str, boot_id: str) -> None:

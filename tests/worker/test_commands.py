@@ -24,6 +24,7 @@ from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.model_files import delete_model
 from tests.simulation.chance import chance
 from tests.worker.job_scene import CPU, CUDA, JobScene, play
+from tests.worker.pretend_work import MIB
 from tests.worker.scene import Scene
 from tests.worker.scene import play as play_membership
 
@@ -247,18 +248,21 @@ def test_a_model_is_a_folder_or_a_file_with_what_is_called_like_it(tmp_path: Pat
     assert left == ["qwen-mmproj.gguf", "qwen.cache", "qwen2.gguf"]
 
 
-@pytest.mark.behaviour("OPS-84")
-def test_a_model_is_deleted_over_the_bus_and_a_wrong_name_is_told(tmp_path: Path):
+def test_a_model_is_deleted_over_the_bus_and_that_is_reported():
     async def story(scene: JobScene) -> None:
-        await scene.kill()
-        scene.models_dir = tmp_path
-        (tmp_path / "qwen.gguf").write_text("1234")
-        await scene.start()
+        scene.installer.put(CPU)
+        await scene.load("j1")
+        await scene.end_of("j1")
+        await scene.load("j2", model="other")
+        await scene.end_of("j2")
+        woken: list[str] = []
+        scene.holdings.wake = lambda: woken.append("holdings")  # type: ignore[method-assign]
         told = await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="qwen"))
-        assert (told.files, told.freed_bytes) == (1, 4)
-        with pytest.raises(NotAllowed) as refused:
-            await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="../" + tmp_path.name))
-        assert refused.value.slug == "outside_models"
+        assert (told.model, told.files, told.freed_bytes) == ("qwen", 1, 0), "another model has the same content"
+        assert woken == ["holdings"]
+        told = await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="other"))
+        assert (told.files, told.freed_bytes) == (1, 8 * MIB)
+        assert (await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="other"))).files == 0
 
     play(story)
 

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 
@@ -24,6 +25,8 @@ from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings, parse_registry_credentials
+from corral.bus.messages import BlobPlace, FileItem, ModelDeleted
+from corral.domain.errors import Unprocessable
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Service, Services
@@ -35,17 +38,19 @@ from corral.worker.backends.options import InstallerOptions
 from corral.worker.commands import BackendCommands, CommandParts
 from corral.worker.hardware import RealMachine
 from corral.worker.health import HealthServer, listen
+from corral.worker.holdings import HoldingsReports
 from corral.worker.home import hold_home
 from corral.worker.http_control import HttpControl, frontend_urls
 from corral.worker.identity import BusKeys, IdentityFile
 from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.journal import DiskJournal
+from corral.worker.jobs.model_files import delete_model
 from corral.worker.jobs.runner import JobRunner, RunnerParts
 from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
 from corral.worker.processes.options import SupervisorOptions
 from corral.worker.processes.supervisor import Parts, Supervisor
 from corral.worker.readings import MachineReadings
-from corral.worker.work import Installer, Processes
+from corral.worker.work import Files, HeldFiles, Installer, Processes, Report
 
 log = structlog.get_logger(__name__)
 
@@ -95,9 +100,11 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What installs and what runs engines; `services` are started before the jobs and stopped after them."""
+    """What installs, what has files and what runs engines; `services` are started before the jobs and stopped after
+    them."""
 
     installer: Installer
+    files: Files
     processes: Processes
     services: tuple[Service, ...] = ()
 
@@ -141,7 +148,33 @@ def real_tools(world: World) -> Tools:
         threads=os.cpu_count() or 1,
     )
     supervisor = Supervisor(options, Parts(find=installer.runnable, clock=world.clock, ids=world.ids, rng=world.rng))
-    return Tools(installer=installer, processes=supervisor, services=(supervisor,))
+    return Tools(
+        installer=installer, files=LocalFiles(settings.models_dir), processes=supervisor, services=(supervisor,)
+    )
+
+
+class LocalFiles:
+    """Until nodes fetch files: removes a model's files from the models folder, and has none."""
+
+    def __init__(self, models_dir: Path) -> None:
+        self._models_dir = models_dir
+
+    async def have(
+        self,
+        model: str,
+        revision: str,
+        files: tuple[FileItem, ...],
+        places: tuple[BlobPlace, ...],
+        report: Report,
+    ) -> Path:
+        del revision, files, places, report
+        raise Unprocessable(f"This worker cannot fetch the files of {model}.", code="unsupported")
+
+    async def delete(self, model: str) -> ModelDeleted:
+        return await asyncio.to_thread(delete_model, self._models_dir, model)
+
+    async def holdings(self) -> HeldFiles:
+        return HeldFiles()
 
 
 def _registry_credentials(settings: WorkerSettings) -> dict[str, str]:
@@ -183,7 +216,8 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
     services.add(_Closing(control), health, agent)
     if work is None:
         return Worker(services=services, agent=agent, health=health)
-    work.reports.place = lambda: agent.node_id if agent.is_approved else None
+    for reports in work.reports:
+        reports.place = lambda: agent.node_id if agent.is_approved else None
     services.add(*work.services)
     return Worker(services=services, agent=agent, health=health, runner=work.runner)
 
@@ -192,7 +226,7 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
 class _Work:
     duties: Duties
     runner: JobRunner
-    reports: BackendReports
+    reports: tuple[BackendReports | HoldingsReports, ...]
     services: tuple[Service, ...]
 
 
@@ -202,6 +236,7 @@ def _work_of(
     runner = JobRunner(
         RunnerParts(
             installer=tools.installer,
+            files=tools.files,
             processes=tools.processes,
             journal=DiskJournal(world.settings.worker_home),
             clock=world.clock,
@@ -212,21 +247,24 @@ def _work_of(
         )
     )
     reports = BackendReports(control, runner.holdings, boot_id=boot_id, clock=world.clock, rng=world.rng)
-    reports.loop.on_crash = on_crash
-    runner.changed = reports.wake
+    holdings = HoldingsReports(control, tools.processes, tools.files, boot_id=boot_id, clock=world.clock, rng=world.rng)
+    for each in (reports, holdings):
+        each.loop.on_crash = on_crash
+    runner.changed, runner.held_changed = reports.wake, holdings.wake
     duties = BackendCommands(
         CommandParts(
             runner=runner,
             reports=reports,
+            holdings=holdings,
             installer=tools.installer,
+            files=tools.files,
             processes=tools.processes,
-            models_dir=world.settings.models_dir,
             boot_id=boot_id,
         )
     )
     collection = DailyCollection(tools.installer, world.clock, world.rng, on_crash)
-    services = (*tools.services, runner, reports, collection)
-    return _Work(duties=duties, runner=runner, reports=reports, services=services)
+    services = (*tools.services, runner, reports, holdings, collection)
+    return _Work(duties=duties, runner=runner, reports=(reports, holdings), services=services)
 
 
 def _engines_reached_at(settings: WorkerSettings) -> str:

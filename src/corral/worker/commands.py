@@ -6,10 +6,8 @@ processes only as long as the supervisor allows, and beside one another. An empt
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from corral.bus import subjects
 from corral.bus.messages import (
@@ -28,11 +26,13 @@ from corral.bus.messages import (
     Jobs,
     ListBackends,
     ListRunning,
+    LoadModel,
     Log,
     ModelDeleted,
     ModelStopped,
     ReadLog,
     Running,
+    StageModel,
     StartBackend,
     StopBackend,
     StopModel,
@@ -41,10 +41,10 @@ from corral.domain.backend import InstalledBackend
 from corral.domain.errors import CorralError, InvalidRequest
 from corral.ports.bus import Bus, Delivery
 from corral.worker.backend_reports import BackendReports
-from corral.worker.jobs.model_files import delete_model
-from corral.worker.jobs.record import JobKind
+from corral.worker.holdings import HoldingsReports
+from corral.worker.jobs.record import Command, JobKind
 from corral.worker.jobs.runner import JobRunner
-from corral.worker.work import Installer, Processes
+from corral.worker.work import Files, Installer, Processes
 
 # What one answer may hold and one follower may wait; the supervisor has limits of its own.
 MAX_LOG_LINES = 2000
@@ -61,14 +61,15 @@ TakesJob = Callable[[Delivery[BackendCommand]], Awaitable[JobAccepted]]
 class CommandParts:
     runner: JobRunner
     reports: BackendReports
+    holdings: HoldingsReports
     installer: Installer
+    files: Files
     processes: Processes
-    models_dir: Path
     boot_id: str
 
 
 class BackendCommands:
-    """The duties of a worker that has backends (`worker.link.Duties`)."""
+    """The duties of a worker that has backends and models (`worker.link.Duties`)."""
 
     def __init__(self, parts: CommandParts) -> None:
         self._parts = parts
@@ -87,6 +88,8 @@ class BackendCommands:
         await bus.subscribe(subjects.BACKEND_LOGS, self._on_logs, node=node_id)
         await bus.subscribe(subjects.JOBS_GET, self._on_jobs, node=node_id)
         await bus.subscribe(subjects.JOBS_CANCEL, self._on_cancel, node=node_id)
+        await bus.subscribe(subjects.MODEL_LOAD, self._on_load, node=node_id)
+        await bus.subscribe(subjects.MODEL_STAGE, self._on_stage, node=node_id)
         await bus.subscribe(subjects.MODEL_STOP, self._on_stop_model, node=node_id)
         await bus.subscribe(subjects.MODEL_DELETE, self._on_delete_model, node=node_id)
         await bus.subscribe(subjects.MODELS_RUNNING, self._on_running, node=node_id)
@@ -97,6 +100,7 @@ class BackendCommands:
 
     def registered(self) -> None:
         self._parts.reports.wake()
+        self._parts.holdings.wake()
 
     def _takes(self, kind: JobKind) -> TakesJob:
         async def take(delivery: Delivery[BackendCommand]) -> JobAccepted:
@@ -107,7 +111,13 @@ class BackendCommands:
     async def _on_start(self, delivery: Delivery[StartBackend]) -> JobAccepted:
         return await self._accept(JobKind.START, delivery.message)
 
-    async def _accept(self, kind: JobKind, command: BackendCommand | StartBackend) -> JobAccepted:
+    async def _on_load(self, delivery: Delivery[LoadModel]) -> JobAccepted:
+        return await self._accept(JobKind.LOAD, delivery.message)
+
+    async def _on_stage(self, delivery: Delivery[StageModel]) -> JobAccepted:
+        return await self._accept(JobKind.STAGE, delivery.message)
+
+    async def _accept(self, kind: JobKind, command: Command) -> JobAccepted:
         await self._parts.runner.serve(self._node_id)
         return await self._parts.runner.accept(kind, command)
 
@@ -168,7 +178,10 @@ class BackendCommands:
         return ModelStopped(process_key=wish.process_key, matched=matched, terminated=True, address=address)
 
     async def _on_delete_model(self, delivery: Delivery[DeleteModel]) -> ModelDeleted:
-        return await asyncio.to_thread(delete_model, self._parts.models_dir, delivery.message.model)
+        try:
+            return await self._parts.files.delete(delivery.message.model)
+        finally:
+            self._parts.holdings.wake()
 
     async def _on_running(self, _: Delivery[ListRunning]) -> Running:
         return Running(boot_id=self._parts.boot_id, processes=self._parts.processes.running())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from typing_extensions import override
 
@@ -20,6 +19,7 @@ from corral.domain.operation import JobState, Phase
 from corral.runtime.services import Service, Services
 from corral.worker.backend_reports import BackendReports
 from corral.worker.commands import BackendCommands, CommandParts
+from corral.worker.holdings import HoldingsReports
 from corral.worker.http_control import HttpControl
 from corral.worker.jobs.journal import JournalNotWritten
 from corral.worker.jobs.record import JobRecord
@@ -29,7 +29,7 @@ from corral.worker.work import Report
 from tests.simulation.chance import Random
 from tests.simulation.clock import SimClock
 from tests.simulation.worlds import Surround
-from tests.worker.pretend_work import MIB, PretendDisk, PretendInstaller, PretendJournal, PretendProcesses
+from tests.worker.pretend_work import MIB, PretendDisk, PretendFiles, PretendInstaller, PretendJournal, PretendProcesses
 
 SWAPPED = "swapped"
 PHASE_LONGEST_S = 1.5
@@ -81,16 +81,18 @@ class MachineWork:
         self._strike: Callable[[], None] = lambda: None
         self._life: Life | None = None
         self.runner: JobRunner | None = None
-        self._reports: BackendReports | None = None
+        self._reports: tuple[BackendReports | HoldingsReports, ...] = ()
 
     def begin(self, control: HttpControl, boot_id: str, services: Services) -> Duties:
         life = Life(self, boot_id)
         self._life = life
         rng = self._around.rng(f"jitter of the work of {boot_id}")
         processes = PretendProcesses(self.clock)
+        files = PretendFiles(self.disk, self.clock)
         runner = JobRunner(
             RunnerParts(
                 installer=life.installer,
+                files=files,
                 processes=processes,
                 journal=life.journal,
                 clock=self.clock,
@@ -101,25 +103,28 @@ class MachineWork:
             )
         )
         reports = BackendReports(control, runner.holdings, boot_id=boot_id, clock=self.clock, rng=rng)
-        reports.loop.on_crash = services.end
-        runner.changed = reports.wake
-        self.runner, self._reports = runner, reports
+        holdings = HoldingsReports(control, processes, files, boot_id=boot_id, clock=self.clock, rng=rng)
+        for each in (reports, holdings):
+            each.loop.on_crash = services.end
+        runner.changed, runner.held_changed = reports.wake, holdings.wake
+        self.runner, self._reports = runner, (reports, holdings)
         return BackendCommands(
             CommandParts(
                 runner=runner,
                 reports=reports,
+                holdings=holdings,
                 installer=life.installer,
+                files=files,
                 processes=processes,
-                models_dir=Path("/nowhere"),
                 boot_id=boot_id,
             )
         )
 
     def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]:
         assert self.runner is not None, "nothing has begun"
-        assert self._reports is not None, "nothing has begun"
-        self._reports.place = place
-        return (self.runner, self._reports)
+        for reports in self._reports:
+            reports.place = place
+        return (self.runner, *self._reports)
 
     def power_cut(self) -> None:
         if self._life is not None:

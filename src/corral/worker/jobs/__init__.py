@@ -5,7 +5,7 @@ journal       what outlives the process, however it ends
 job, telling  one job: where it is, and how often that is told
 turns         who may work on a backend now
 runner        accepts, drives, cancels and resumes
-doing         what each kind of job does
+doing         what each kind of job does; `loading` has those about models
 events        the way out to the bus
 model_files   the removal of a model's files
 

@@ -14,16 +14,18 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from corral.bus.messages import BackendCommand, StartBackend
+from corral.bus.messages import BackendCommand, LoadModel, StageModel, StartBackend
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import Conflict, CorralError
 from corral.domain.operation import Fault, Phase
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
+from corral.worker.jobs.loading import Loading
 from corral.worker.jobs.record import JobKind
 from corral.worker.jobs.telling import Job
 from corral.worker.jobs.turns import Turns
-from corral.worker.work import Installer, Processes
+from corral.worker.processes.keys import ProcessKey
+from corral.worker.work import Files, Installer, Processes
 
 log = structlog.get_logger(__name__)
 
@@ -33,24 +35,51 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doing:
+class Tools:
+    """What jobs work with."""
+
     installer: Installer
+    files: Files
     processes: Processes
-    turns: Turns
-    tasks: Tasks
-    # Writes the job to the journal.
-    save: Callable[[Job], Awaitable[None]]
+
+
+class Doing:
+    """`save` writes a job to the journal."""
+
+    def __init__(self, tools: Tools, turns: Turns, tasks: Tasks, save: Callable[[Job], Awaitable[None]]) -> None:
+        self.installer = tools.installer
+        self.processes = tools.processes
+        self.turns = turns
+        self.tasks = tasks
+        self.save = save
+        self.loading = Loading(
+            installer=tools.installer,
+            files=tools.files,
+            processes=tools.processes,
+            turns=turns,
+            install=self._install_missing,
+            save=save,
+        )
 
     async def do(self, job: Job) -> dict[str, str]:
         """What came out of it."""
-        if isinstance(job.command, StartBackend):
-            return await self._start(job, job.command)
+        match job.command:
+            case StartBackend() as wish:
+                return await self._start(job, wish)
+            case LoadModel() as wish:
+                return await self.loading.load(job, wish)
+            case StageModel() as wish:
+                return await self.loading.stage(job, wish)
+            case command:
+                return await self._change_in_turn(job, command)
+
+    async def _change_in_turn(self, job: Job, command: BackendCommand) -> dict[str, str]:
         async with self.turns.change(job.backend):
             job.running()
             try:
                 # New starts are held back from the swap on, until the job is over.
                 with ExitStack() as at_the_end:
-                    return await self._change(job, job.command, at_the_end)
+                    return await self._change(job, command, at_the_end)
             except asyncio.CancelledError:
                 if job.stop_asked.is_set() and not job.keeps_partial:
                     # Before the next one has its turn, which may fetch the same.
@@ -70,7 +99,7 @@ class Doing:
     def done(self, job: Job) -> dict[str, str] | None:
         """What came of a change that is in place already: told by nobody yet, because of a kill or a stop that came
         after the swap. Done twice, a rollback would be undone."""
-        if job.kind in (JobKind.START, JobKind.DELETE) or not job.generation:
+        if not job.kind.is_change or job.kind is JobKind.DELETE or not job.generation:
             return None
         there = (each for each in self.installer.installed() if each.name == job.backend)
         found = next((each for each in there if each.generation == job.generation), None)
@@ -106,7 +135,26 @@ class Doing:
                 await self.installer.remove(job.backend, generation=generation, report=job)
                 return {}
 
+    async def _install_missing(self, job: Job) -> None:
+        """For a load: as an installation, without an assignment, and only if nobody has done it meanwhile."""
+        build = job.build
+        assert build is not None, "there is something to install"
+        async with self.turns.change(job.backend):
+            if self.installer.resolve(job.backend) is not None:
+                return
+            with ExitStack() as at_the_end:
+
+                async def before_swap() -> None:
+                    await self._stop_processes(job, at_the_end)
+
+                await self.installer.install(build, generation=0, replaces=False, before_swap=before_swap, report=job)
+
     async def _start(self, job: Job, wish: StartBackend) -> dict[str, str]:
+        key = ProcessKey(model=wish.model or wish.backend, replica=wish.replica)
+        async with self.loading.turn(str(key)):
+            return await self._start_in_turn(job, wish)
+
+    async def _start_in_turn(self, job: Job, wish: StartBackend) -> dict[str, str]:
         if self.installer.resolve(job.backend) is None:
             await self.turns.after_changes(job.backend)
         await self.turns.until_startable(job.backend)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TypeVar
 
-from corral.bus.messages import BackendCommand, JobEvent, StartBackend
+from corral.bus.messages import BackendCommand, JobEvent, LoadModel, StageModel
 from corral.domain.backend import Build
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.operation import JobState
 from corral.policy.gallery import build_from_json
-from corral.worker.jobs.record import JobKind, Seen
+from corral.worker.jobs.record import Command, JobKind, Seen
 from corral.worker.jobs.telling import Job
+from corral.worker.processes.keys import ProcessKey
 
 V = TypeVar("V")
 
@@ -24,8 +26,6 @@ MAX_GENERATIONS = 2000
 MAX_CANCELLED = 500
 # Longer than any id or name of ours.
 MAX_TEXT = 255
-
-Command = BackendCommand | StartBackend
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Memory:
     def outdated(self) -> Iterator[Job]:
         """Unfinished changes of which a newer one has been seen."""
         for job in self.unfinished():
-            if job.kind is not JobKind.START and job.generation < self.generations.get(job.backend, 0):
+            if job.kind.is_change and job.generation < self.generations.get(job.backend, 0):
                 yield job
 
     def see(self, backend: str, generation: int) -> bool:
@@ -112,7 +112,10 @@ class Memory:
 
 def build_of(kind: JobKind, command: Command) -> Build | None:
     """What is to be installed; a command that needs one and has none that can be read is refused."""
-    if not isinstance(command, BackendCommand) or not kind.needs_build:
+    if isinstance(command, LoadModel):
+        if command.build is None:
+            return None
+    elif not isinstance(command, BackendCommand) or not kind.needs_build:
         return None
     if command.build is None:
         raise Unprocessable(f"The command to {kind} {command.backend} says not what.", code="bad_manifest")
@@ -123,9 +126,24 @@ def build_of(kind: JobKind, command: Command) -> Build | None:
 
 
 def check_command(command: Command) -> None:
-    for name, text in (("job_id", command.job_id), ("backend", command.backend)):
+    texts = {"job_id": command.job_id}
+    if not isinstance(command, StageModel):
+        texts["backend"] = command.backend
+    if isinstance(command, LoadModel | StageModel):
+        texts["revision"] = command.revision
+        # It says what is wrong with the model's name.
+        ProcessKey(model=command.model, replica=command.replica if isinstance(command, LoadModel) else 0)
+    for name, text in texts.items():
         if not text or len(text) > MAX_TEXT:
             raise InvalidRequest(f"{name} has {len(text)} characters; it needs 1 to {MAX_TEXT}.")
+    if isinstance(command, LoadModel):
+        _check_entry(command.entry)
+
+
+def _check_entry(entry: str) -> None:
+    path = PurePosixPath(entry)
+    if path.is_absolute() or ".." in path.parts or "\0" in entry:
+        raise InvalidRequest(f"{entry[:80]!r} does not lie in the model's folder.", code="bad_entry")
 
 
 def _keep_last(values: dict[str, V], count: int) -> None:

@@ -1,4 +1,4 @@
-"""Removes a model's files, and nothing that lies outside the models folder.
+"""Removes the files of a model that somebody has put into the models folder, and nothing that lies outside it.
 
 A name that leads out of it, by `..`, from the root or over a link, is refused before anything is touched. Links inside
 a model are removed as links; what they point to stays. Nothing to remove is no error: the second call finds the first
@@ -18,11 +18,15 @@ from corral.domain.errors import CorralError, InvalidRequest, NotAllowed
 
 # No file system of ours takes a longer path.
 MAX_NAME = 1024
+# These folders hold contents and the models that are made of them (`worker/files`), and are no models.
+_OWN = ("blobs", "models")
 
 
 def delete_model(models_dir: Path, model: str) -> ModelDeleted:
     """The folder of that name, or the file and what is called like it and then `.something`."""
     path = _inside(models_dir, model)
+    if path.relative_to(models_dir.resolve()).parts[0] in _OWN:
+        return ModelDeleted(model=model)
     files = freed_bytes = 0
     try:
         for found in list(_belongings(path)):

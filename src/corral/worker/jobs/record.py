@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from corral.bus.messages import BackendCommand, JobEvent, StartBackend
+from corral.bus.messages import BackendCommand, JobEvent, LoadModel, StageModel, StartBackend
+
+Command = BackendCommand | StartBackend | LoadModel | StageModel
 
 
 class JobKind(StrEnum):
@@ -15,10 +17,21 @@ class JobKind(StrEnum):
     ROLLBACK = "rollback"
     DELETE = "delete"
     START = "start"
+    LOAD = "load"  # one replica of a model: its backend, its files, its process
+    STAGE = "stage"  # the files of a model
 
     @property
     def needs_build(self) -> bool:
         return self in (JobKind.INSTALL, JobKind.UPGRADE)
+
+    @property
+    def is_change(self) -> bool:
+        """Of a backend, with a generation."""
+        return self in (JobKind.INSTALL, JobKind.UPGRADE, JobKind.ROLLBACK, JobKind.DELETE)
+
+    @property
+    def is_of_model(self) -> bool:
+        return self in (JobKind.LOAD, JobKind.STAGE)
 
 
 class Stop(StrEnum):
@@ -32,8 +45,9 @@ class Stop(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     kind: JobKind
-    command: BackendCommand | StartBackend
-    # The concrete name, as it was resolved when the job was accepted.
+    # Which of them it is can be told from its fields alone; the journal relies on it.
+    command: Command
+    # The concrete name, as it was resolved when the job was accepted; empty if it is about files only.
     backend: str
     event: JobEvent
     # No event of this life has a larger number; the next life goes on from here.

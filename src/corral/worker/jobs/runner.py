@@ -16,7 +16,17 @@ from random import Random  # noqa: TID251 - only the type; the generator is pass
 
 import structlog
 
-from corral.bus.messages import BackendCommand, CancelJob, GetJobs, JobAccepted, JobCancelled, JobEvent, Jobs
+from corral.bus.messages import (
+    BackendCommand,
+    CancelJob,
+    GetJobs,
+    JobAccepted,
+    JobCancelled,
+    JobEvent,
+    Jobs,
+    LoadModel,
+    StageModel,
+)
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import Conflict, CorralError, Unavailable
 from corral.domain.operation import Fault, JobState, Phase
@@ -25,14 +35,14 @@ from corral.runtime.guard import Done, Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.signals import Signal
 from corral.runtime.tasks import CANCEL_AGAIN_S, Tasks
-from corral.worker.jobs.doing import Doing, fault_of
+from corral.worker.jobs.doing import Doing, Tools, fault_of
 from corral.worker.jobs.events import EventOutbox
 from corral.worker.jobs.journal import Journal
-from corral.worker.jobs.memory import MAX_UNFINISHED, Command, Memory, build_of, check_command
-from corral.worker.jobs.record import JobKind, JobRecord, Stop
+from corral.worker.jobs.memory import MAX_UNFINISHED, Memory, build_of, check_command
+from corral.worker.jobs.record import Command, JobKind, JobRecord, Stop
 from corral.worker.jobs.telling import SILENCE_S, Job, Voice
 from corral.worker.jobs.turns import Turns
-from corral.worker.work import Installer, Processes
+from corral.worker.work import Files, Installer, Processes
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +59,7 @@ class RunnerParts:
     """What the runner is given from outside."""
 
     installer: Installer
+    files: Files
     processes: Processes
     journal: Journal
     clock: Clock
@@ -68,7 +79,8 @@ class Holdings:
 
 
 class JobRunner:
-    """A service. `changed` is called after every job that may have changed what is installed."""
+    """A service. `changed` is called after every job that may have changed what is installed, `held_changed` after
+    every one that may have changed which files of models are here."""
 
     name = "jobs"
 
@@ -85,16 +97,16 @@ class JobRunner:
         self._voice = Voice(clock=parts.clock, tasks=self._tasks, send=self.events.put)
         self._turns = Turns(parts.max_parallel)
         self._doing = Doing(
-            installer=parts.installer,
-            processes=parts.processes,
-            turns=self._turns,
-            tasks=self._tasks,
-            save=self._checkpoint,
+            Tools(installer=parts.installer, files=parts.files, processes=parts.processes),
+            self._turns,
+            self._tasks,
+            self._checkpoint,
         )
         self._loop = Loop(LoopPlan(name="job upkeep", interval_s=SILENCE_S), self._upkeep, parts.clock, parts.rng)
         for loop in (self._loop, self.events.loop):
             loop.on_crash = parts.on_crash
         self.changed: Callable[[], None] = lambda: None
+        self.held_changed: Callable[[], None] = lambda: None
         self.ended: Signal[JobEvent] = Signal()
 
     async def start(self) -> None:
@@ -191,7 +203,10 @@ class JobRunner:
 
     def _made(self, kind: JobKind, command: Command) -> Job:
         build = build_of(kind, command)
-        backend = build.name if build else self._concrete(command.backend)
+        if build is not None:
+            backend = build.name
+        else:
+            backend = "" if isinstance(command, StageModel) else self._concrete(command.backend)
         event = JobEvent(
             job_id=command.job_id,
             seq=1,
@@ -202,6 +217,8 @@ class JobRunner:
         if isinstance(command, BackendCommand):
             self._refuse_stale(backend, command.generation)
             event = replace(event, generation=command.generation, operation_id=command.operation_id)
+        elif isinstance(command, LoadModel | StageModel):
+            event = replace(event, operation_id=command.operation_id)
         record = JobRecord(
             kind=kind,
             command=command,
@@ -251,6 +268,7 @@ class JobRunner:
                 known = isinstance(error, CorralError)
                 log.warning("job failed", job=job.id, problem=outcome.sentence, exc_info=None if known else error)
             case _:
+                await self._doing.loading.end_started(job)
                 self._end_stopped(job)
                 if not job.keeps_partial:
                     self._discard_later(job)
@@ -288,8 +306,10 @@ class JobRunner:
         await self._checkpoint(job)
         job.tell_end()
         log.info("job ended", job=job.id, backend=job.backend, state=job.event.state)
-        if job.kind is not JobKind.START:
+        if job.kind.is_change or job.kind is JobKind.LOAD:
             self.changed()
+        if job.kind.is_of_model:
+            self.held_changed()
         self.ended.fire(job.event)
         for surplus in self._memory.take_surplus():
             await self._forget(surplus)

@@ -17,7 +17,7 @@ from corral.domain.backend import Build
 from corral.domain.operation import Fault, JobState, Phase
 from corral.ports.runtime import Clock
 from corral.runtime.tasks import Tasks
-from corral.worker.jobs.percent import percent_of
+from corral.worker.jobs.percent import WHOLE, Window, percent_of, within
 from corral.worker.jobs.record import JobRecord, Stop
 
 DEBOUNCE_S = 0.25
@@ -52,6 +52,8 @@ class Job:
         self.keeps_partial = record.keeps_partial
         self.stop_asked = asyncio.Event()
         self.has_discarded = False
+        # Where in the bar the present part of the work moves.
+        self.window: Window = WHOLE
         self._saved: JobEvent | None = None
         self._reserved_seq = record.reserved_seq
         self._voice = voice
@@ -155,7 +157,8 @@ class Job:
 
     def _note(self, **changes: Any) -> None:
         self.event = replace(self.event, **changes)
-        at_least = percent_of(self._phase, self.event.current_bytes, self.event.total_bytes)
+        here = percent_of(self._phase, self.event.current_bytes, self.event.total_bytes)
+        at_least = within(self.window, here)
         if at_least > self.event.percent:
             self.event = replace(self.event, percent=round(at_least, 1))
 

@@ -13,7 +13,7 @@ from corral.app.settings.models import (
 )
 from corral.app.settings.names import SettingDoc, describe, document, known_variables
 from corral.app.settings.showing import ShownSetting, redacted
-from corral.app.settings.values import duration_text, parse_duration_s, parse_registry_credentials
+from corral.app.settings.values import duration_text, parse_duration_s, parse_folders, parse_registry_credentials
 
 __all__ = [
     "ALL_MODELS",
@@ -36,6 +36,7 @@ __all__ = [
     "known_variables",
     "load",
     "parse_duration_s",
+    "parse_folders",
     "parse_registry_credentials",
     "redacted",
 ]

@@ -24,6 +24,7 @@ from corral.app.settings.values import (
     Directory,
     Duration,
     DurationOrZero,
+    Folders,
     FrontendUrl,
     FrontendUrls,
     Galleries,
@@ -34,6 +35,7 @@ from corral.app.settings.values import (
     RegistryCredentials,
     SizeBytes,
     VramBudget,
+    WebAddress,
     duration_text,
     without_userinfo,
 )
@@ -201,6 +203,23 @@ class FrontendSettings(_BusTls, _Logging):
     allow_private_sources: bool = Field(
         default=False,
         description="Let admins install from addresses inside a network. Galleries may be anywhere without this.",
+    )
+    hub_endpoint: WebAddress | None = Field(
+        default=None,
+        description="Address of the Hugging Face hub, or of a mirror of it, that models are fetched from.",
+        json_schema_extra=shown_default("the public hub"),
+    )
+    hub_token: SecretStr | None = Field(
+        default=None, description="Token for models of the hub that are not open to everybody."
+    )
+    model_paths: Folders = Field(
+        default="",
+        description="Folders of the frontend's machine that models may be taken from, parted by commas.",
+        json_schema_extra=shown_default("none"),
+    )
+    registry_credentials: RegistryCredentials | None = Field(
+        default=None,
+        description='Names and passwords for registries of models, as JSON: {"host:port": "user:password"}.',
     )
     instance_id: str | None = Field(
         default=None,

@@ -227,6 +227,24 @@ def check_registry_credentials(value: SecretStr) -> SecretStr:
     return value
 
 
+def check_web_address(value: str) -> str:
+    if not _is_web_address(value.strip()):
+        raise ValueError(f"is not an address ({redact_text(value)!r}): write https://host")
+    return value.strip().rstrip("/")
+
+
+def parse_folders(text: str) -> tuple[Path, ...]:
+    """Folders, parted by commas."""
+    return tuple(Path(part.strip()).expanduser() for part in text.split(",") if part.strip())
+
+
+def check_folders(value: str) -> str:
+    relative = [str(folder) for folder in parse_folders(value) if not folder.is_absolute()]
+    if relative:
+        raise ValueError(f"has to name folders from the root on: {relative[0]!r} does not begin with /")
+    return value
+
+
 def galleries_text(galleries: Iterable[Gallery]) -> str:
     """As it is read back."""
     return json.dumps(
@@ -277,5 +295,7 @@ ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]
 Directory = Annotated[Path, AfterValidator(Path.expanduser)]
 AccountSeed = Annotated[SecretStr, seed_starting_with("SA", "a NATS account")]
 OperatorSeed = Annotated[SecretStr, seed_starting_with("SO", "a NATS operator")]
+WebAddress = Annotated[str, AfterValidator(check_web_address)]
+Folders = Annotated[str, AfterValidator(check_folders)]
 RegistryCredentials = Annotated[SecretStr, AfterValidator(check_registry_credentials)]
 AnyCase = BeforeValidator(_lower)

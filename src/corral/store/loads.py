@@ -7,19 +7,22 @@ way out at once. What an operation has begun on a node is found by these two, so
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import Conflict
-from corral.domain.node import NodeId
+from corral.domain.node import Node, NodeId
+from corral.domain.operation import Fault, JobId, Operation, OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
 from corral.store.database import Transaction
+from corral.store.model_schema import models
+from corral.store.operation_rows import to_operation
 from corral.store.replicas import RETURNING, release, tell_changed, tell_removed, tell_rows
-from corral.store.schema import replicas, reservations
+from corral.store.schema import operations, replicas, reservations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +95,9 @@ _MARK_LOADING = text(f"""
 _MARK_LOADED = text(f"""
     {_LOADS}
     UPDATE replicas r SET
-        state = CASE WHEN m.run_hash = r.revision THEN 'loaded' ELSE 'unloading' END,
-        stop_reason = CASE WHEN m.name IS NULL THEN 'The model was removed while it was loaded.'
-                           WHEN m.run_hash <> r.revision THEN 'The model was edited while it was loaded.'
-                           ELSE '' END,
-        stop_due_at = CASE WHEN m.run_hash = r.revision THEN NULL ELSE corral_now() END,
+        state = CASE WHEN fit.why = '' THEN 'loaded' ELSE 'unloading' END,
+        stop_reason = fit.why,
+        stop_due_at = CASE WHEN fit.why = '' THEN NULL ELSE corral_now() END,
         address = news.address, engine_key = news.engine_key,
         backend = COALESCE(NULLIF(news.backend, ''), r.backend), version = news.version,
         vram_bytes = COALESCE(news.vram_bytes, r.vram_bytes), ram_bytes = COALESCE(news.ram_bytes, r.ram_bytes),
@@ -106,7 +107,13 @@ _MARK_LOADED = text(f"""
       FROM mine
       JOIN replicas own ON own.id = mine.id
       JOIN news ON news.operation_id = own.operation_id AND news.node_id = own.node_id
+      JOIN nodes n ON n.id = own.node_id
       LEFT JOIN models m ON m.name = own.model
+      CROSS JOIN LATERAL (SELECT CASE
+          WHEN m.name IS NULL THEN 'The model was removed while it was loaded.'
+          WHEN m.run_hash <> own.revision THEN 'The model was edited while it was loaded.'
+          WHEN n.drained_at IS NOT NULL THEN 'The node was drained while it was loaded.'
+          ELSE '' END AS why) AS fit
      WHERE r.id = mine.id
     {RETURNING}
 """)  # noqa: S608 - no value in it
@@ -225,3 +232,164 @@ def _loads(news: Collection[LoadNews]) -> dict[str, Any]:
             ]
         )
     }
+
+
+# --- targets of loads ---
+
+_PUT_TARGET = text("""
+    INSERT INTO operation_targets (operation_id, node, node_name, state, total_bytes, job_id, build)
+    VALUES (CAST(:operation_id AS uuid), CAST(:node AS uuid), :node_name, :state, :total_bytes,
+            CAST(:job_id AS uuid), CAST(:build AS jsonb))
+    ON CONFLICT (operation_id, node) DO UPDATE SET
+        state = excluded.state, job_id = excluded.job_id, seq = 0, build = excluded.build,
+        total_bytes = excluded.total_bytes, current_bytes = NULL, phase = NULL, percent = 0, file_name = '',
+        previous = jsonb_build_object('faults', COALESCE(operation_targets.previous -> 'faults', '[]'::jsonb)
+            || CASE WHEN operation_targets.error_code IS NULL THEN '[]'::jsonb
+                    ELSE jsonb_build_array(jsonb_build_array(
+                        operation_targets.error_code, operation_targets.error_text)) END),
+        error_code = NULL, error_text = NULL, stop_wanted = false, keeps_partial = false, contacted_at = NULL,
+        heard_at = NULL, finished_at = NULL
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTarget:
+    node: Node
+    job_id: JobId
+    build: Mapping[str, Any]
+    total_bytes: int | None = None
+    state: str = "queued"
+
+
+async def put_targets(tx: Transaction, operation_id: OperationId, targets: Iterable[NewTarget]) -> None:
+    """Nodes of an operation. One that has failed before begins anew, and its fault is kept."""
+    for target in targets:
+        await tx.execute(
+            _PUT_TARGET,
+            {
+                "operation_id": operation_id,
+                "node": target.node.id,
+                "node_name": target.node.name,
+                "state": target.state,
+                "total_bytes": target.total_bytes,
+                "job_id": target.job_id,
+                "build": json.dumps(target.build),
+            },
+        )
+
+
+def earlier_faults(previous: Mapping[str, Any] | None) -> list[Fault]:
+    """What a target failed with before it began anew."""
+    found = (previous or {}).get("faults") or []
+    return [Fault(code=str(code), text=str(words or "")) for code, words in found]
+
+
+_WANT_STOPS = text("""
+    UPDATE operation_targets SET stop_wanted = true
+     WHERE operation_id = CAST(:operation_id AS uuid) AND node = ANY(CAST(:nodes AS uuid[]))
+       AND contacted_at IS NOT NULL
+""")
+
+
+async def want_stops(tx: Transaction, operation_id: OperationId, node_ids: Collection[NodeId]) -> None:
+    """Workers that may be at it are to be told that nobody wants it any more."""
+    if node_ids:
+        await tx.execute(_WANT_STOPS, {"operation_id": operation_id, "nodes": sorted(node_ids)})
+
+
+# --- how long a load may take: `deadline_at` is the end of its hold ---
+
+_PUSH = text("""
+    UPDATE operations o SET deadline_at = GREATEST(
+            COALESCE(o.deadline_at, o.created_at + make_interval(secs => :base_s)),
+            LEAST(corral_now() + make_interval(secs => :stall_s),
+                  COALESCE(o.started_at, o.created_at) + make_interval(secs => :cap_s)))
+     WHERE o.id = ANY(CAST(:ids AS uuid[])) AND o.kind IN ('model_load', 'model_install', 'model_stage')
+""")
+_PUSH_ENGINE = text("""
+    UPDATE operations o SET deadline_at = GREATEST(o.deadline_at, corral_now() + make_interval(secs => b.budget_s))
+      FROM (SELECT t.operation_id, max(COALESCE((t.build -> 'load' ->> 'budget_s')::double precision, 0)) + :slack_s
+                   AS budget_s
+              FROM operation_targets t WHERE t.operation_id = ANY(CAST(:ids AS uuid[])) GROUP BY t.operation_id) AS b
+     WHERE o.id = b.operation_id
+""")
+_BEGIN = text("""
+    UPDATE operations SET deadline_at = corral_now() + make_interval(secs => :base_s)
+     WHERE id = CAST(:id AS uuid) AND deadline_at IS NULL
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldTimes:
+    base_s: float
+    stall_s: float
+    cap_s: float
+
+
+async def begin_hold(tx: Transaction, operation_id: OperationId, times: HoldTimes) -> None:
+    """The clock starts; once."""
+    await tx.execute(_BEGIN, {"id": operation_id, "base_s": times.base_s})
+
+
+async def push_hold(tx: Transaction, operation_ids: Collection[str], times: HoldTimes) -> None:
+    """Something has moved. The caller has locked the operations."""
+    if operation_ids:
+        numbers = {"base_s": times.base_s, "stall_s": times.stall_s, "cap_s": times.cap_s}
+        await tx.execute(_PUSH, {"ids": sorted(operation_ids)} | numbers)
+
+
+async def push_hold_for_engines(tx: Transaction, operation_ids: Collection[str], slack_s: float) -> None:
+    """From here on nothing moves: the engines have their own budget, and the hold outlives it."""
+    if operation_ids:
+        await tx.execute(_PUSH_ENGINE, {"ids": sorted(operation_ids), "slack_s": slack_s})
+
+
+# --- reading for a decision ---
+
+
+async def lock_placing(tx: Transaction) -> None:
+    """Decisions about room come one after the other: each sees what the one before it has reserved."""
+    await tx.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('placing', 0))"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """What decisions about other models have to know of a model."""
+
+    name: str
+    run_hash: str
+    groups: tuple[str, ...]
+    is_pinned: bool
+
+
+async def list_neighbours(tx: Transaction) -> list[Neighbour]:
+    groups, pinned = models.c.config["groups"], models.c.config["pinned"]
+    rows = await tx.execute(select(models.c.name, models.c.run_hash, groups.label("groups"), pinned.label("pinned")))
+    return [
+        Neighbour(name=row.name, run_hash=row.run_hash, groups=tuple(row.groups or ()), is_pinned=row.pinned is True)
+        for row in rows
+    ]
+
+
+async def find_observed(tx: Transaction, model: str) -> Mapping[str, Any] | None:
+    """What replicas of it were seen to take, as `policy/models/estimate.py` reads it."""
+    found = (await tx.execute(select(models.c.observed).where(models.c.name == model))).scalar_one_or_none()
+    return found if isinstance(found, Mapping) else None
+
+
+async def find_last(tx: Transaction, scope_key: str, kind: OperationKind) -> tuple[Operation, float] | None:
+    """The operation of a scope and kind that failed last, and how many seconds ago that was."""
+    statement = (
+        select(operations, func.extract("epoch", func.corral_now() - operations.c.finished_at).label("age_s"))
+        .where(
+            operations.c.scope_key == scope_key,
+            operations.c.kind == kind,
+            operations.c.finished_at.is_not(None),
+        )
+        .order_by(operations.c.finished_at.desc())
+        .limit(1)
+    )
+    row = (await tx.execute(statement)).one_or_none()
+    if row is None or row.state != OperationState.FAILED:
+        return None
+    return to_operation(row), float(row.age_s)

@@ -1,0 +1,243 @@
+"""What nodes hold: files and models as they report them, who takes files from whom, and copies that have to go.
+
+Guarantee: a report that says nothing new writes nothing. A removal that is owed outlives the model, the operation and
+every frontend; it goes when its worker has said that the files are gone, or with its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, func, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+
+from corral.domain.node import NodeId
+from corral.store.database import Transaction
+from corral.store.model_schema import library_files, model_removals, staged_files, staged_models
+from corral.store.schema import NOW, frontends, nodes
+
+# A frontend that was not seen for so long holds nothing that anybody could get.
+_FRONTEND_ALIVE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    node_id: NodeId
+    sha256: str
+    size_bytes: int
+    is_whole: bool
+
+
+async def replace_files(tx: Transaction, node_id: NodeId, files: Mapping[str, tuple[int, bool]]) -> bool:
+    """Make the rows of a node these: content to size and whether it is whole. True if something differed."""
+    rows = await tx.execute(select(staged_files).where(staged_files.c.node_id == node_id))
+    before = {row.sha256: (row.size_bytes, row.is_whole) for row in rows}
+    gone = before.keys() - files.keys()
+    newer = [sha256 for sha256, held in sorted(files.items()) if before.get(sha256) != held]
+    if gone:
+        place = (staged_files.c.node_id == node_id) & staged_files.c.sha256.in_(sorted(gone))
+        await tx.execute(delete(staged_files).where(place))
+    if newer:
+        statement = insert(staged_files).values(
+            [
+                {"node_id": node_id, "sha256": sha256, "size_bytes": files[sha256][0], "is_whole": files[sha256][1]}
+                for sha256 in newer
+            ]
+        )
+        written = {name: statement.excluded[name] for name in ("size_bytes", "is_whole")}
+        await tx.execute(
+            statement.on_conflict_do_update(index_elements=["node_id", "sha256"], set_=written | {"reported_at": NOW})
+        )
+    return bool(gone or newer)
+
+
+async def replace_models(tx: Transaction, node_id: NodeId, held: Mapping[str, str], *, is_all: bool = True) -> bool:
+    """The same for models: name to revision. Not all of them: what is absent stays."""
+    rows = await tx.execute(select(staged_models).where(staged_models.c.node_id == node_id))
+    before = {row.model: row.revision for row in rows}
+    gone = before.keys() - held.keys() if is_all else set()
+    newer = [(name, revision) for name, revision in sorted(held.items()) if before.get(name) != revision]
+    if gone:
+        place = (staged_models.c.node_id == node_id) & staged_models.c.model.in_(sorted(gone))
+        await tx.execute(delete(staged_models).where(place))
+    if newer:
+        await put_models(tx, [(node_id, name, revision) for name, revision in newer])
+    return bool(gone or newer)
+
+
+async def put_models(tx: Transaction, held: Collection[tuple[NodeId, str, str]]) -> None:
+    """Nodes that have files of a model, or will have them in a moment: where a deletion has to go."""
+    if not held:
+        return
+    statement = insert(staged_models).values(
+        [{"node_id": node_id, "model": model, "revision": revision} for node_id, model, revision in held]
+    )
+    await tx.execute(
+        statement.on_conflict_do_update(
+            index_elements=["node_id", "model"],
+            set_={"revision": statement.excluded.revision, "reported_at": NOW},
+        )
+    )
+
+
+async def list_files(tx: Transaction, sha256s: Collection[str]) -> list[StagedFile]:
+    """Which nodes have these contents, whole or in part."""
+    if not sha256s:
+        return []
+    rows = await tx.execute(select(staged_files).where(staged_files.c.sha256.in_(sorted(set(sha256s)))))
+    return [
+        StagedFile(node_id=NodeId(row.node_id), sha256=row.sha256, size_bytes=row.size_bytes, is_whole=row.is_whole)
+        for row in rows
+    ]
+
+
+async def in_library(tx: Transaction, sha256s: Collection[str]) -> set[str]:
+    """Those of these contents that a frontend which is there holds, or the storage that all of them share."""
+    if not sha256s:
+        return set()
+    alive = select(frontends.c.id).where(
+        frontends.c.seen_at > func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, _FRONTEND_ALIVE_S)
+    )
+    rows = await tx.execute(
+        select(library_files.c.sha256)
+        .where(
+            library_files.c.sha256.in_(sorted(set(sha256s))),
+            library_files.c.is_shared | library_files.c.holder.in_(alive),
+        )
+        .distinct()
+    )
+    return {row.sha256 for row in rows}
+
+
+_PULLING = text("""
+    SELECT t.node::text AS node, t.build -> 'load' -> 'from' ->> 0 AS source, o.subject = :model AS is_same
+      FROM operation_targets t JOIN operations o ON o.id = t.operation_id
+     WHERE t.state IN ('queued', 'working', 'unconfirmed') AND o.kind IN ('model_load', 'model_stage')
+       AND t.build ? 'load' AND COALESCE(t.phase, '') NOT IN ('starting', 'loading')
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulling:
+    """A node that is being sent files. `is_same`: of the model that was asked about."""
+
+    node: NodeId
+    source: NodeId | None
+    is_same: bool
+
+
+async def list_pulling(tx: Transaction, model: str) -> list[Pulling]:
+    rows = await tx.execute(_PULLING, {"model": model})
+    return [
+        Pulling(node=NodeId(row.node), source=NodeId(row.source) if row.source else None, is_same=row.is_same)
+        for row in rows
+    ]
+
+
+# --- copies that have to go ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    node_id: NodeId
+    node_name: str
+    model: str
+    operation_id: str | None
+    attempts: int = 0
+    problem: str = ""
+
+
+_OWE = text("""
+    INSERT INTO model_removals (node_id, model, operation_id)
+    SELECT DISTINCT held.node_id, held.model, CAST(:operation_id AS uuid)
+      FROM (SELECT node_id, model FROM staged_models WHERE model = :model
+            UNION SELECT node_id, model FROM replicas WHERE model = :model) AS held
+     ORDER BY held.node_id
+    ON CONFLICT (node_id, model) DO UPDATE
+       SET operation_id = excluded.operation_id, due_at = corral_now(), attempts = 0, problem = ''
+""")
+
+
+async def owe_removals(tx: Transaction, model: str, operation_id: str) -> None:
+    """Every node that has or ever got files of it is to remove them."""
+    await tx.execute(_OWE, {"model": model, "operation_id": operation_id})
+
+
+async def list_removals(tx: Transaction, *, model: str | None = None, operation_id: str | None = None) -> list[Removal]:
+    statement = select(model_removals, nodes.c.name.label("node_name")).join(
+        nodes, nodes.c.id == model_removals.c.node_id
+    )
+    if model is not None:
+        statement = statement.where(model_removals.c.model == model)
+    if operation_id is not None:
+        statement = statement.where(model_removals.c.operation_id == operation_id)
+    return [_to_removal(row) for row in await tx.execute(statement.order_by(nodes.c.name, model_removals.c.model))]
+
+
+def _to_removal(row: Any) -> Removal:
+    return Removal(
+        node_id=NodeId(row.node_id),
+        node_name=row.node_name,
+        model=row.model,
+        operation_id=row.operation_id,
+        attempts=row.attempts,
+        problem=row.problem,
+    )
+
+
+# An engine that still runs from the files is ended first; a node that cannot be reached is not asked.
+_CLAIM = text("""
+    WITH due AS (
+        SELECT d.node_id, d.model FROM model_removals d JOIN nodes n ON n.id = d.node_id
+         WHERE d.due_at <= corral_now() AND n.liveness = 'alive' AND n.bus_ok IS NOT FALSE
+           AND n.approved_at IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.node_id = d.node_id AND r.model = d.model)
+         ORDER BY d.due_at, d.node_id, d.model
+         LIMIT :limit
+           FOR UPDATE OF d SKIP LOCKED
+    )
+    UPDATE model_removals d SET due_at = corral_now() + make_interval(secs => :lease_s), attempts = d.attempts + 1
+      FROM due JOIN nodes n ON n.id = due.node_id
+     WHERE d.node_id = due.node_id AND d.model = due.model
+    RETURNING d.node_id::text AS node_id, d.model, d.operation_id::text AS operation_id, d.attempts, d.problem,
+              n.name AS node_name
+""")
+
+
+async def claim_removals(tx: Transaction, *, limit: int, lease_s: float) -> list[Removal]:
+    return [_to_removal(row) for row in await tx.execute(_CLAIM, {"limit": limit, "lease_s": lease_s})]
+
+
+async def end_removal(tx: Transaction, removal: Removal) -> None:
+    """The worker has removed them."""
+    place = (model_removals.c.node_id == removal.node_id) & (model_removals.c.model == removal.model)
+    await tx.execute(delete(model_removals).where(place))
+    held = (staged_models.c.node_id == removal.node_id) & (staged_models.c.model == removal.model)
+    await tx.execute(delete(staged_models).where(held))
+
+
+async def put_off_removal(tx: Transaction, removal: Removal, problem: str, pause_s: float) -> None:
+    await tx.execute(
+        update(model_removals)
+        .where(model_removals.c.node_id == removal.node_id, model_removals.c.model == removal.model)
+        .values(problem=problem[:240], due_at=func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, pause_s))
+    )
+
+
+async def hasten_removals(tx: Transaction, node_ids: Collection[NodeId]) -> None:
+    """These nodes are back: what they owe is asked for now."""
+    if node_ids:
+        await tx.execute(
+            update(model_removals)
+            .where(model_removals.c.node_id.in_(list(node_ids)), model_removals.c.due_at > func.corral_now())
+            .values(due_at=NOW)
+        )
+
+
+async def forgive_removals(tx: Transaction, owed: Collection[tuple[NodeId, str]]) -> None:
+    """A model of this name is wanted there again: what it fetches now must not be removed."""
+    if owed:
+        place = tuple_(model_removals.c.node_id, model_removals.c.model)
+        await tx.execute(delete(model_removals).where(place.in_(sorted(owed))))

@@ -79,6 +79,11 @@ def from_mapping(value: object, *, name: str = "") -> ModelConfig:
     )
 
 
+def from_stored(value: Mapping[str, Any]) -> ModelConfig:
+    """What `to_mapping` wrote, also by a newer version: settings that this one does not know are left out."""
+    return from_mapping({key: item for key, item in value.items() if key in _KEYS})
+
+
 def to_mapping(config: ModelConfig) -> dict[str, Any]:
     """As it is written: in a fixed order, without what is as it would be anyway."""
     written: dict[str, Any] = {

@@ -9,12 +9,11 @@
     time_zone: Europe/Berlin
 
 `to_mapping` writes what `from_mapping` reads to the same rule. The ancestor's names are read too: `model_name`,
-`node_selector`, `spread_all`. Limit: whether a time zone exists is for the caller to see; here it is a name.
+`node_selector`, `spread_all`.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from corral.domain.errors import InvalidRequest
@@ -22,18 +21,16 @@ from corral.domain.replica import Rule, Window
 from corral.policy.labels import parse_selector
 from corral.policy.models.configuration import check_name
 from corral.policy.models.reading import Reader
+from corral.policy.placing.windows import check_windows
 
 CODE = "bad_rule"
 REPLICAS_MAX = 10_000
 WINDOWS_MAX = 50
-WEEK_S = 7 * 86400.0
 ROUTE_POLICIES = ("", "round_robin", "prefix_cache")
 _KEYS = (
     "model", "model_name", "selector", "node_selector", "min_replicas", "max_replicas", "replicas", "spread_all",
     "windows", "time_zone", "route_policy",
 )  # fmt: skip
-_CRON_FIELD = re.compile(r"[0-9A-Za-z*,/?#-]+", re.ASCII)
-_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 
 
 def from_mapping(value: object, *, model: str = "", keeps: Rule | None = None) -> Rule:
@@ -58,21 +55,23 @@ def from_mapping(value: object, *, model: str = "", keeps: Rule | None = None) -
     if most and least > most:
         raise reader.wrong(f"the minimum {least} is more than the maximum {most}")
     route = reader.value.get("route_policy")
-    zone = reader.text("time_zone", longest=64) or "UTC"
-    if not _ZONE.fullmatch(zone):
-        raise reader.wrong(f"time_zone {zone!r} is not the name of a time zone", "For example UTC or Europe/Berlin.")
-    return Rule(
+    rule = Rule(
         model=name,
         selector=_selector(reader),
         min_replicas=least,
         max_replicas=most,
         spreads=spreads,
-        windows=_windows(reader, spreads=spreads),
-        time_zone=zone,
+        windows=_windows(reader),
+        time_zone=reader.text("time_zone", longest=64) or "UTC",
         route_policy=keeps.route_policy
         if route is None and keeps
         else reader.one_of("route_policy", ROUTE_POLICIES, ""),
     )
+    try:
+        check_windows(rule)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{reader.where}: {error.message}", hint=error.hint, code=error.slug) from error
+    return rule
 
 
 def to_mapping(rule: Rule) -> dict[str, Any]:
@@ -115,32 +114,25 @@ def _selector(reader: Reader) -> dict[str, str]:
         raise InvalidRequest(f"{reader.where}: {error.message}", hint=error.hint, code=error.slug) from error
 
 
-def _windows(reader: Reader, *, spreads: bool) -> tuple[Window, ...]:
+def _windows(reader: Reader) -> tuple[Window, ...]:
     items = reader.items("windows")
     if len(items) > WINDOWS_MAX:
         raise reader.wrong(f"windows has more than {WINDOWS_MAX} items")
-    if items and spreads:
-        raise reader.wrong("one replica on every node leaves nothing for windows to add")
     return tuple(_window(reader, item, number) for number, item in enumerate(items, start=1))
 
 
 def _window(outer: Reader, item: object, number: int) -> Window:
     reader = Reader(item, f"{outer.where}: window {number}", CODE)
     reader.allow(("cron", "duration", "min_replicas", "max_replicas"))
-    cron = " ".join(reader.text("cron", required=True, longest=200).split())
-    fields = cron.split(" ")
-    if len(fields) != 5 or not all(_CRON_FIELD.fullmatch(field) for field in fields):
-        raise reader.wrong(
-            f"cron {cron!r} is not five fields", "Minute, hour, day, month, day of the week: 0 8 * * 1-5."
-        )
     duration_s = reader.seconds("duration")
-    if duration_s is None or duration_s > WEEK_S:
-        raise reader.wrong("duration is missing, or longer than a week", "For example 10h.")
-    least = reader.whole("min_replicas", least=0, most=REPLICAS_MAX) or 0
-    most = reader.whole("max_replicas", least=1, most=REPLICAS_MAX)
-    if most is not None and least > most:
-        raise reader.wrong(f"the minimum {least} is more than the maximum {most}")
-    return Window(cron=cron, duration_s=duration_s, min_replicas=least, max_replicas=most)
+    if duration_s is None:
+        raise reader.wrong("duration is missing", "For example 10h.")
+    return Window(
+        cron=" ".join(reader.text("cron", required=True, longest=200).split()),
+        duration_s=duration_s,
+        min_replicas=reader.whole("min_replicas", least=0, most=REPLICAS_MAX) or 0,
+        max_replicas=reader.whole("max_replicas", least=1, most=REPLICAS_MAX),
+    )
 
 
 def _window_mapping(window: Window) -> dict[str, Any]:

@@ -1,0 +1,194 @@
+"""Which variant of a gallery's model suits the machines that would run it.
+
+    candidates   the variants of an entry, and the entry itself (the base)
+    filter       a machine has a build of its backend, and memory for it; the base is never left out
+    rank         a machine with a card before one without, the engine that its hardware likes best, what makes serving
+                 faster, the larger size; a size that nobody knows ranks below the base
+
+The machines are the nodes that may be given the model, not the frontend that is asked. They differ; the best pair of a
+machine and a variant decides, because the placement will find that machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from corral.domain.errors import NotFound
+from corral.domain.node import Node
+from corral.policy.budget import budget_or_no_cap
+from corral.policy.catalog import capability_of
+from corral.policy.placing.fleet import Room
+from corral.policy.placing.sizes import in_words
+
+# What hardware likes best, by the first word of a capability.
+_CARD = ("vllm", "sglang", "llama-cpp")
+_ENGINES = {
+    "nvidia": _CARD,
+    "amd": _CARD,
+    "intel": _CARD,
+    "metal": ("mlx", "llama-cpp"),
+    "vulkan": ("llama-cpp",),
+}
+_ENGINES_DEFAULT = ("llama-cpp", "vllm", "sglang")
+# Tags of builds that answer faster with the same weights, best first.
+FEATURES = ("dflash", "mtp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """`memory_bytes`: what a replica takes, of a card or of the RAM; None is unknown."""
+
+    model: str
+    backend: str
+    memory_bytes: int | None = None
+    tags: tuple[str, ...] = ()
+    is_base: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A node that may be given the model. `backends`: those that it has a build for; None: not asked."""
+
+    node: str
+    capability: str
+    # Of the card if there is one of its own, else of the machine; None is unknown and excludes nothing.
+    memory_bytes: int | None
+    has_card: bool
+    backends: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, node: Node, budget_bytes: int | None, backends: frozenset[str] | None = None) -> Machine:
+        """`budget_bytes`: what of the card may be used; what runs there now does not count, it may make room."""
+        hardware = node.hardware
+        has_card = bool(hardware.total_vram) and not hardware.unified_memory
+        return cls(
+            node=node.name,
+            capability=capability_of(hardware),
+            memory_bytes=budget_bytes if hardware.total_vram else hardware.total_ram,
+            has_card=has_card,
+            backends=backends,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    variant: Variant
+    fits_on: tuple[str, ...]
+    sentence: str
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.fits_on)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    variant: Variant
+    # All candidates, in the order of the gallery, the base first.
+    verdicts: tuple[Verdict, ...]
+    warnings: tuple[str, ...] = ()
+    is_pinned: bool = False
+
+
+def choose_variant(
+    variants: Sequence[Variant], machines: Iterable[Machine], *, requested: str = "", pinned: str = ""
+) -> Chosen:
+    """One of `variants`, of which exactly one is the base.
+
+    `requested` must exist: a wish that cannot be met is an error. `pinned` was recorded by an earlier installation; one
+    that has vanished from the gallery is dropped with a warning, because the model has to stay installable.
+    """
+    ordered = sorted(variants, key=lambda variant: not variant.is_base)
+    known = {variant.model: variant for variant in ordered}
+    targets = list(machines)
+    verdicts = tuple(_judge(variant, targets) for variant in ordered)
+    warnings: list[str] = []
+    if requested:
+        if requested not in known:
+            raise _unknown(requested, known)
+        return _taken(known[requested], verdicts, warnings, is_pinned=True)
+    if pinned in known:
+        return _taken(known[pinned], verdicts, warnings, is_pinned=True)
+    if pinned:
+        warnings.append(f"The variant {pinned} that was chosen before is no longer in the gallery; another is taken.")
+    best = max(verdicts, key=lambda verdict: _best_rank(verdict.variant, targets))
+    return _taken(best.variant, verdicts, warnings, is_pinned=False)
+
+
+def _taken(variant: Variant, verdicts: Sequence[Verdict], warnings: list[str], *, is_pinned: bool) -> Chosen:
+    """What does not fit is taken when somebody wants it or nothing else is there, but not in silence."""
+    verdict = next(one for one in verdicts if one.variant is variant)
+    if not verdict.fits:
+        warnings.append(verdict.sentence)
+    return Chosen(variant=variant, verdicts=tuple(verdicts), warnings=tuple(warnings), is_pinned=is_pinned)
+
+
+def _unknown(requested: str, known: Iterable[str]) -> NotFound:
+    near = get_close_matches(requested[:200], list(known), n=1, cutoff=0.5)
+    return NotFound(
+        f"There is no variant {requested[:200]!r}.",
+        hint=f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}.",
+        code="unknown_variant",
+    )
+
+
+def _judge(variant: Variant, machines: Sequence[Machine]) -> Verdict:
+    if not machines:
+        return Verdict(variant=variant, fits_on=(), sentence=f"There is no node for {variant.model}.")
+    able = [machine for machine in machines if _has_build(machine, variant)]
+    if not able:
+        return Verdict(variant=variant, fits_on=(), sentence=f"No node has a build of {variant.backend}.")
+    fitting = tuple(machine.node for machine in able if _has_memory(machine, variant))
+    if fitting:
+        on = "node" if len(fitting) == 1 else "nodes"
+        sentence = f"{variant.model} fits on {len(fitting)} {on}."
+        return Verdict(variant=variant, fits_on=fitting, sentence=sentence)
+    most = max(machine.memory_bytes or 0 for machine in able)
+    return Verdict(
+        variant=variant,
+        fits_on=(),
+        sentence=f"{variant.model} needs {in_words(variant.memory_bytes or 0)}, the largest node has {in_words(most)}.",
+    )
+
+
+def _has_build(machine: Machine, variant: Variant) -> bool:
+    return machine.backends is None or not variant.backend or variant.backend in machine.backends
+
+
+def _has_memory(machine: Machine, variant: Variant) -> bool:
+    if variant.memory_bytes is None or machine.memory_bytes is None:
+        return True
+    return variant.memory_bytes <= machine.memory_bytes
+
+
+# Fits (the base always takes part), its size is known, a card, the engine, the feature, the size; the base wins ties.
+_Rank = tuple[int, int, int, int, int, int]
+
+
+def _best_rank(variant: Variant, machines: Sequence[Machine]) -> tuple[_Rank, bool]:
+    fitting = [machine for machine in machines if _has_build(machine, variant) and _has_memory(machine, variant)]
+    if not fitting:
+        # Below everything that fits, and the base above the others.
+        return (0, 0, 0, 0, 0, 0), variant.is_base
+    return max(_rank(variant, machine) for machine in fitting), variant.is_base
+
+
+def _rank(variant: Variant, machine: Machine) -> _Rank:
+    likes = _ENGINES.get(machine.capability.partition("-")[0], _ENGINES_DEFAULT)
+    engine = len(likes) - likes.index(variant.backend) if variant.backend in likes else 0
+    feature = max((len(FEATURES) - FEATURES.index(tag) for tag in variant.tags if tag in FEATURES), default=0)
+    is_known = variant.memory_bytes is not None or variant.is_base
+    return 1, int(is_known), int(machine.has_card), engine, feature, variant.memory_bytes or 0
+
+
+def machines_of(rooms: Iterable[Room], backends: dict[str, frozenset[str]] | None = None) -> tuple[Machine, ...]:
+    """The candidates of a fleet as machines. `backends`: what each node, by id, has builds for."""
+    found = []
+    for room in rooms:
+        total = room.node.hardware.total_vram
+        ceiling = budget_or_no_cap(room.node.budget).ceiling(total)
+        builds = None if backends is None else backends.get(room.node.id, frozenset())
+        found.append(Machine.of(room.node, total if ceiling is None else ceiling, builds))
+    return tuple(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select, text
@@ -350,6 +351,12 @@ async def push_hold_for_engines(tx: Transaction, operation_ids: Collection[str],
 async def lock_placing(tx: Transaction) -> None:
     """Decisions about room come one after the other: each sees what the one before it has reserved."""
     await tx.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('placing', 0))"))
+
+
+async def database_now(tx: Transaction) -> datetime:
+    """The time by which everything that is stored is compared."""
+    found: datetime = (await tx.execute(select(func.corral_now()))).scalar_one()
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,130 @@
+"""Files that this frontend is fetching into its library, for operations that it holds.
+
+One fetch for each model, whoever wants it. It is not bound to a step: steps come and look. Guarantee: a fetch ends with
+the last operation that wants it, and what it has fetched stays for the next. Limit: it belongs to this process;
+another frontend that takes the operation over begins its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from corral.domain.errors import CorralError
+from corral.domain.model import Model
+from corral.domain.operation import Fault, OperationId, Phase, Progress
+from corral.policy import faults
+from corral.ports.library import ModelLibrary
+from corral.ports.runtime import Clock
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.tasks import Tasks
+
+# How long to wait before trying a source again that did not answer; then it has failed.
+PAUSES_S = (2.0, 10.0, 30.0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Fetch:
+    """Where it is. `fault` and `is_done` are its end."""
+
+    model: str
+    run_hash: str
+    task: asyncio.Task[Any] | None = None
+    wanted_by: set[OperationId] = field(default_factory=set)
+    current_bytes: int = 0
+    total_bytes: int | None = None
+    file_name: str = ""
+    # Why the last try came to nothing, while another one is to come.
+    problem: str = ""
+    fault: Fault | None = None
+    is_done: bool = False
+
+    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        self.current_bytes, self.total_bytes = max(self.current_bytes, current_bytes), total_bytes
+        self.file_name = file_name or self.file_name
+
+    def progress(self, share: float) -> Progress:
+        """`share`: how much of the whole bar this is, 0 to 1."""
+        percent = 0.0
+        if self.total_bytes:
+            percent = min(100.0, 100.0 * self.current_bytes / self.total_bytes) * share
+        return Progress(
+            percent=percent,
+            phase=Phase.DOWNLOADING,
+            current_bytes=self.current_bytes or None,
+            total_bytes=self.total_bytes,
+            file_name=self.file_name[:255],
+        )
+
+
+class Fetches:
+    """`call` is told when a fetch has ended, once for each operation that wants it."""
+
+    def __init__(
+        self,
+        library: ModelLibrary,
+        clock: Clock,
+        *,
+        on_crash: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self._library = library
+        self._clock = clock
+        self._tasks = Tasks("fetches", on_crash)
+        self._running: dict[str, Fetch] = {}
+        self.call: Callable[[OperationId], None] = lambda _: None
+
+    def look(self, operation_id: OperationId, model: Model) -> Fetch:
+        """The fetch of this model; begun if there is none."""
+        fetch = self._running.get(model.name)
+        if fetch is None:
+            fetch = self._running[model.name] = Fetch(model=model.name, run_hash=model.run_hash)
+            fetch.task = self._tasks.start(self._run(fetch, model), name=f"fetch {model.name}")
+        fetch.wanted_by.add(operation_id)
+        return fetch
+
+    def forget(self, fetch: Fetch) -> None:
+        """Its end has been seen: the next look begins anew."""
+        if self._running.get(fetch.model) is fetch:
+            del self._running[fetch.model]
+
+    def stop(self, operation_id: OperationId) -> None:
+        """This operation does not want it any more; nobody does: it is cancelled."""
+        for fetch in list(self._running.values()):
+            fetch.wanted_by.discard(operation_id)
+            if not fetch.wanted_by:
+                self.forget(fetch)
+                if fetch.task is not None:
+                    fetch.task.cancel()
+
+    def keep(self, held: frozenset[OperationId]) -> None:
+        """Of operations that this frontend holds no longer, nothing is wanted."""
+        for key in {key for fetch in self._running.values() for key in fetch.wanted_by} - held:
+            self.stop(key)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+        self._running.clear()
+
+    async def _run(self, fetch: Fetch, model: Model) -> None:
+        for pause_s in (*PAUSES_S, None):
+            outcome = await attempt(lambda: self._library.enter(model.name, model.config.files, fetch))
+            if not isinstance(outcome, Failed):
+                fetch.is_done = True
+                break
+            error = outcome.error
+            if pause_s is None or not (isinstance(error, CorralError) and error.retryable):
+                fetch.fault = _fault_of(error, outcome.sentence)
+                break
+            fetch.problem = outcome.sentence
+            await self._clock.sleep(pause_s)
+        for key in sorted(fetch.wanted_by):
+            self.call(key)
+
+
+def _fault_of(error: Exception, sentence: str) -> Fault:
+    if isinstance(error, CorralError):
+        hint = f" {error.hint}" if error.hint else ""
+        return Fault(code=error.slug, text=f"The files could not be fetched: {error.message}{hint}")
+    return Fault(code=faults.INTERNAL, text=f"A fault of Corral while fetching: {sentence}")

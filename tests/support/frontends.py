@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from corral.adapters.engines import HttpEngines
 from corral.adapters.nats.authority import Authority
 from corral.adapters.nats.client import NatsBus
 from corral.adapters.nats.connection import Endpoint
@@ -21,6 +22,7 @@ from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
 from corral.app.server import HttpServer, listen
 from corral.bus.subjects import Role
+from corral.ports.loads import Loads
 from corral.runtime.services import Services
 from corral.store.database import Database
 
@@ -62,7 +64,12 @@ def options(**changes: Any) -> CoreOptions:
 
 @asynccontextmanager
 async def running_frontend(
-    database_url: str, *, authority: Authority | None = None, nats_url: str = NO_BUS, **changes: Any
+    database_url: str,
+    *,
+    authority: Authority | None = None,
+    nats_url: str = NO_BUS,
+    loads: Loads | None = None,
+    **changes: Any,
 ) -> AsyncIterator[RunningFrontend]:
     """`changes` are fields of CoreOptions."""
     clock, authority = SystemClock(), authority or Authority.create()
@@ -81,9 +88,20 @@ async def running_frontend(
     )
     credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=600, clock=clock)
     database = Database(database_url)
-    core = Core(chosen, World(database=database, bus=bus, credentials=credentials, clock=clock, ids=_ids, rng=rng))
+    engines = HttpEngines()
+    world = World(
+        database=database,
+        bus=bus,
+        credentials=credentials,
+        clock=clock,
+        ids=_ids,
+        rng=rng,
+        engines=engines,
+        loads=loads,
+    )
+    core = Core(chosen, world)
     http = HttpServer(with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics), listener)
-    services = Services([http, credentials, bus, core])
+    services = Services([http, credentials, bus, engines, core])
     await services.start()
     try:
         async with aiohttp.ClientSession() as session:

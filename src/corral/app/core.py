@@ -117,6 +117,8 @@ class World:
     rng: random.Random
     fetcher: Fetcher = field(default_factory=NoNetwork)
     engines: Engines = field(default_factory=NoEngines)
+    # Instead of our own way to load a model.
+    loads: Loads | None = None
 
 
 class Core:
@@ -150,7 +152,7 @@ class Core:
         self.admission = Admission(world.database, self.catalog, world.ids)
         self.deltas = Deltas(world.bus, options.frontend_id)
         self.dispatcher = self._make_dispatcher()
-        self.loads: Loads = NoLoads()
+        self.loads: Loads = world.loads or NoLoads()
         self.router = self._make_router()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)

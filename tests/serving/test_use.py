@@ -1,0 +1,178 @@
+"""How many requests a replica answers: counted once, told by leases, forgotten with the frontend."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from sqlalchemy import text
+
+from corral.domain.errors import StoreUnavailable
+from corral.domain.replica import Replica
+from corral.serving.use import LEASE_S, Use
+from corral.store import use as use_store
+from corral.store.database import Database, count_statements
+from tests.serving.scene import list_rows, no_replicas, put_model, put_replica, settled
+from tests.support.frontends import RunningFrontend
+from tests.support.nodes import joined
+
+
+async def _three(frontend: RunningFrontend) -> list[Replica]:
+    await put_model(frontend.database)
+    made = []
+    for number in range(3):
+        node = await joined(frontend, f"node-{number}")
+        made.append(await put_replica(frontend.database, node.id, f"127.0.0.1:{number + 1}"))
+    await settled(frontend)
+    return made
+
+
+@pytest.mark.behaviour("NODE-60")
+async def test_twelve_requests_at_once_are_spread_evenly_over_three_replicas(frontend: RunningFrontend) -> None:
+    await _three(frontend)
+    router = frontend.core.router
+    model = await router.resolve("chat")
+    held = [router.take(model) for _ in range(12)]
+    assert Counter(one.replica.address for one in held if one) == {f"127.0.0.1:{n}": 4 for n in (1, 2, 3)}
+    for one in held:
+        assert one is not None
+        one.release()
+
+
+@pytest.mark.behaviour("NODE-59")
+async def test_nine_requests_one_after_the_other_use_each_of_three_replicas_three_times(
+    frontend: RunningFrontend,
+) -> None:
+    await _three(frontend)
+    router = frontend.core.router
+    model = await router.resolve("chat")
+    used: Counter[str] = Counter()
+    for _ in range(9):
+        held = router.take(model)
+        assert held is not None
+        with held:
+            used[held.replica.address] += 1
+    assert set(used.values()) == {3}
+
+
+@pytest.mark.behaviour("NODE-112")
+async def test_a_replica_that_is_let_go_twice_is_let_go_once(frontend: RunningFrontend) -> None:
+    await _three(frontend)
+    router = frontend.core.router
+    model = await router.resolve("chat")
+    first, second = router.take(model, without=set()), router.take(model)
+    assert first is not None
+    assert second is not None
+    first.release()
+    first.release()
+    assert router.use.own(first.replica.id) == 0
+    assert router.use.own(second.replica.id) == 1
+    with pytest.raises(ZeroDivisionError), second:
+        _ = 1 / 0
+    assert router.use.own(second.replica.id) == 0
+
+
+async def test_the_lease_is_one_statement_and_the_others_are_heard_with_it(frontend: RunningFrontend) -> None:
+    replicas = await _three(frontend)
+    clock = frontend.core.parts.clock
+    mine, theirs = Use(frontend.database, clock, "mine"), Use(frontend.database, clock, "theirs")
+    held = [theirs.take(replicas[0], "") for _ in range(5)]
+    await theirs.tick()
+    statements: list[str] = []
+    count_statements(frontend.database, statements.append)
+    mine.take(replicas[1], "")
+    with mine.waiting("chat"):
+        await mine.tick()
+    assert len([statement for statement in statements if "replica_use" in statement]) == 1
+    assert mine.in_flight(replicas[0].id) == 5
+    assert mine.own(replicas[0].id) == 0
+    assert mine.in_flight(replicas[1].id) == 1
+    rows = {replica.id: replica for replica in await list_rows(frontend.database)}
+    assert [rows[replica.id].in_flight for replica in replicas] == [5, 1, 0]
+    assert rows[replicas[0].id].last_used_at is not None
+    assert rows[replicas[2].id].last_used_at is None
+    for one in held:
+        one.release()
+    await theirs.tick()
+    await mine.tick()
+    assert mine.in_flight(replicas[0].id) == 0
+    async with frontend.database.transaction() as tx:
+        waiting = (await tx.execute(text("SELECT model, waiting FROM model_demand"))).all()
+    assert [tuple(row) for row in waiting] == [("chat", 0)]
+
+
+@pytest.mark.behaviour("NODE-115")
+async def test_the_share_of_a_frontend_that_was_killed_ends_with_its_lease(frontend: RunningFrontend) -> None:
+    replicas = await _three(frontend)
+    killed = Use(frontend.database, frontend.core.parts.clock, "killed")
+    killed.take(replicas[0], "")
+    await killed.tick()
+    assert {row.id: row.in_flight for row in await list_rows(frontend.database)}[replicas[0].id] == 1
+    async with frontend.database.transaction() as tx:
+        await tx.execute(
+            text("UPDATE replica_use SET expires_at = expires_at - make_interval(secs => :s)"), {"s": LEASE_S}
+        )
+    assert {row.in_flight for row in await list_rows(frontend.database)} == {0}
+    survivor = Use(frontend.database, frontend.core.parts.clock, "survivor")
+    await survivor.tick()
+    assert survivor.in_flight(replicas[0].id) == 0
+
+
+async def test_a_frontend_that_stops_takes_its_share_back(frontend: RunningFrontend) -> None:
+    replicas = await _three(frontend)
+    use = Use(frontend.database, frontend.core.parts.clock, "leaving")
+    use.take(replicas[0], "")
+    await use.tick()
+    await use.withdraw()
+    rows = {row.id: row for row in await list_rows(frontend.database)}
+    assert rows[replicas[0].id].in_flight == 0
+    assert rows[replicas[0].id].last_used_at is not None
+
+
+async def test_a_replica_that_went_meanwhile_does_not_break_the_lease_of_the_others(frontend: RunningFrontend) -> None:
+    replicas = await _three(frontend)
+    use = Use(frontend.database, frontend.core.parts.clock, "mine")
+    held = use.take(replicas[0], "")
+    await no_replicas(frontend.database)
+    assert await use.tick() == 1
+    held.release()
+    await use.tick()
+    assert use.is_quiet
+
+
+async def test_what_could_not_be_told_is_told_at_the_next_pass(
+    frontend: RunningFrontend, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas = await _three(frontend)
+    use = Use(database, frontend.core.parts.clock, "mine")
+    use.take(replicas[0], "").release()
+    whole = database.transaction
+    monkeypatch.setattr(database, "transaction", lambda: (_ for _ in ()).throw(StoreUnavailable))
+    with pytest.raises(StoreUnavailable):
+        await use.tick()
+    monkeypatch.setattr(database, "transaction", whole)
+    await use.tick()
+    assert {row.id: row.last_used_at for row in await list_rows(database)}[replicas[0].id] is not None
+
+
+async def test_rows_of_frontends_that_are_long_gone_are_forgotten(frontend: RunningFrontend) -> None:
+    replicas = await _three(frontend)
+    use = Use(frontend.database, frontend.core.parts.clock, "old")
+    use.take(replicas[0], "")
+    with use.waiting("chat"):
+        await use.tick()
+    async with frontend.database.transaction() as tx:
+        await use_store.forget(tx)
+        assert (await tx.execute(text("SELECT count(*) FROM replica_use"))).scalar_one() == 1
+        await tx.execute(text("UPDATE replica_use SET expires_at = expires_at - interval '8 days'"))
+        await tx.execute(text("UPDATE model_demand SET expires_at = expires_at - interval '8 days'"))
+        await use_store.forget(tx)
+        assert (await tx.execute(text("SELECT count(*) FROM replica_use"))).scalar_one() == 0
+        assert (await tx.execute(text("SELECT count(*) FROM model_demand"))).scalar_one() == 0
+
+
+async def test_nothing_is_asked_of_the_registry_while_nothing_is_loaded(frontend: RunningFrontend) -> None:
+    statements: list[str] = []
+    count_statements(frontend.database, statements.append)
+    assert await frontend.core.router.tick() == 0
+    assert not [statement for statement in statements if "replica_use" in statement]

@@ -1,0 +1,203 @@
+"""Requests for a model that is not loaded: one load, many waiters, and what each of them is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.store.database import Database
+from tests.serving.scene import PretendLoads, address_of, an_engine, no_replicas, put_model, put_replica, settled
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.nodes import joined
+from tests.support.waiting import eventually
+
+CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.fixture
+def loads(database: Database) -> PretendLoads:
+    return PretendLoads(database)
+
+
+@asynccontextmanager
+async def cluster(
+    url: str, loads: PretendLoads, *, count: int = 1, wait_s: float = 60.0
+) -> AsyncIterator[list[RunningFrontend]]:
+    """Frontends on one registry, with a model that nobody has loaded."""
+    async with AsyncExitStack() as stack:
+        frontends = [
+            await stack.enter_async_context(running_frontend(url, loads=loads, request_wait_s=wait_s))
+            for _ in range(count)
+        ]
+        await put_model(loads.database)
+        await settled(*frontends)
+        yield frontends
+
+
+async def ask(frontend: RunningFrontend) -> tuple[int, Any]:
+    return await frontend.call("POST", "/v1/chat/completions", CHAT)
+
+
+async def all_wait(count: int, *frontends: RunningFrontend) -> None:
+    """So many requests wait, and the load that they wait for was asked for."""
+
+    async def they_do() -> bool:
+        waits = [wait for one in frontends for wait in one.core.router.waiters._waits.values()]
+        return sum(wait.waiters for wait in waits) == count and all(wait.operation_id for wait in waits)
+
+    await eventually(they_do)
+
+
+@pytest.mark.behaviour("NODE-71")
+async def test_fifty_requests_on_three_frontends_are_one_load_and_all_are_served(
+    database_url: str, loads: PretendLoads, tmp_path: Path
+) -> None:
+    with an_engine(tmp_path) as engine:
+        async with cluster(database_url, loads, count=3) as frontends, asyncio.TaskGroup() as group:
+            await engine.ready()
+            node = await joined(frontends[0])
+            asked = [group.create_task(ask(frontends[number % 3])) for number in range(50)]
+            await all_wait(50, *frontends)
+            assert loads.asked == 3
+            assert len(loads.begun) == 1
+            await put_replica(loads.database, node.id, address_of(engine))
+            await loads.complete()
+            answers = await asyncio.gather(*asked)
+            assert {status for status, _ in answers} == {200}
+            assert len(loads.begun) == 1
+
+
+@pytest.mark.behaviour("NODE-75")
+async def test_a_failing_load_tells_everybody_the_same_cause_also_those_who_come_a_moment_later(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads, count=2) as frontends, asyncio.TaskGroup() as group:
+        asked = [group.create_task(ask(frontends[number % 2])) for number in range(6)]
+        await all_wait(6, *frontends)
+        await loads.fail("no_room", "node-1 has 1 GiB of RAM free, 3 GiB are needed.")
+        answers = [await one for one in asked]
+        later = await ask(frontends[0])
+        assert len(loads.begun) == 1
+        for status, body in [*answers, later]:
+            assert status == 503
+            assert body["error"]["code"] == "no_room"
+            assert body["error"]["type"] == "server_error"
+            assert "3 GiB are needed" in body["error"]["message"]
+
+
+async def test_a_load_that_cannot_succeed_is_no_503(database_url: str, loads: PretendLoads) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        await all_wait(1, frontend)
+        await loads.fail("digest_mismatch", "The file is not what was promised.")
+        status, body = await asked
+        assert (status, body["error"]["code"]) == (500, "digest_mismatch")
+
+
+async def test_a_load_that_an_admin_cancels_ends_the_waiting(database_url: str, loads: PretendLoads) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        await all_wait(1, frontend)
+        await loads.move(state="cancelled")
+        status, body = await asked
+        assert (status, body["error"]["code"]) == (503, "load_cancelled")
+
+
+@pytest.mark.behaviour("NODE-76")
+async def test_a_client_that_leaves_ends_its_own_waiting_and_nothing_else(
+    database_url: str, loads: PretendLoads, tmp_path: Path
+) -> None:
+    with an_engine(tmp_path) as engine:
+        async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+            await engine.ready()
+            node = await joined(frontend)
+            leaving, staying = group.create_task(ask(frontend)), group.create_task(ask(frontend))
+            await all_wait(2, frontend)
+            leaving.cancel()
+            await all_wait(1, frontend)
+            await put_replica(loads.database, node.id, address_of(engine))
+            await loads.complete()
+            assert (await staying)[0] == 200
+            assert len(loads.begun) == 1
+
+
+async def test_a_load_goes_on_when_nobody_waits_for_it_any_more(database_url: str, loads: PretendLoads) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        leaving = group.create_task(ask(frontend))
+        await all_wait(1, frontend)
+        leaving.cancel()
+        await all_wait(0, frontend)
+        status, listed = await frontend.call("GET", "/api/operations")
+        assert status == 200
+        assert [one["state"] for one in listed["operations"]] == ["queued"]
+
+
+@pytest.mark.behaviour("NODE-77")
+async def test_a_request_that_has_waited_long_enough_is_told_how_far_the_load_is(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads, wait_s=0.2) as (frontend,):
+        headers = {"Authorization": "Bearer ck_the-admin-key-of-the-tests-0123456789abcdef"}
+        await loads.ask("chat")
+        await loads.move(
+            state="running", phase="staging", percent=40.0, current_bytes=40, total_bytes=100, scope_node_name="attic"
+        )
+        async with frontend.http.post(f"{frontend.url}/v1/chat/completions", json=CHAT, headers=headers) as answer:
+            body = await answer.json()
+            assert answer.status == 503
+            assert 5 <= int(answer.headers["Retry-After"]) <= 300
+        assert body["error"]["code"] == body["error"]["type"] == "model_loading"
+        assert "attic" in body["error"]["message"]
+        loading = body["loading"]
+        assert loading == loading | {"model": "chat", "state": "staging", "node": "attic", "progress": 40.0}
+        assert (loading["bytes_sent"], loading["total_bytes"]) == (40, 100)
+        assert len(loads.begun) == 1
+
+
+@pytest.mark.behaviour("NODE-78")
+async def test_with_a_wait_of_zero_a_request_waits_as_long_as_the_load(
+    database_url: str, loads: PretendLoads, tmp_path: Path
+) -> None:
+    with an_engine(tmp_path) as engine:
+        async with cluster(database_url, loads, wait_s=0.0) as (frontend,), asyncio.TaskGroup() as group:
+            await engine.ready()
+            node = await joined(frontend)
+            asked = group.create_task(ask(frontend))
+            await all_wait(1, frontend)
+            await put_replica(loads.database, node.id, address_of(engine))
+            await loads.complete()
+            assert (await asked)[0] == 200
+
+
+@pytest.mark.behaviour("NODE-86")
+async def test_a_model_that_is_gone_again_when_it_was_loaded_is_asked_for_three_times_at_most(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        for number in (1, 2, 3):
+
+            async def was_begun(number: int = number) -> bool:
+                return len(loads.begun) == number
+
+            await eventually(was_begun)
+            await no_replicas(loads.database)
+            await loads.complete()
+        status, body = await asked
+        assert (status, body["error"]["code"]) == (502, "model_evicted")
+        assert len(loads.begun) == 3
+
+
+async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        await all_wait(1, frontend)
+        await loads.fail("model_gone", "It was deleted.")
+        assert (await asked)[0] == 404

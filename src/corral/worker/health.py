@@ -1,5 +1,7 @@
 """The worker's own port. `/healthz`: the process serves. `/readyz`: it is registered, approved and on the bus.
 
+Others add what they serve there (`worker/files/server.py`); these two need nothing to be shown.
+
 The port is taken before anything else starts, so that a taken one is told at once and the real one can be advertised.
 """
 
@@ -8,13 +10,26 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 from aiohttp import web
 
 from corral.domain.errors import InvalidRequest
 
-# Both answers are a few bytes; whoever takes longer than this to read them is cut off at the end.
+# Whoever has not read its answer by then is cut off at the end; files are asked for again.
 GRACE_S = 1.0
+# A name as an inbox takes it, and a ticket, beside what every request has.
+_LINE_BYTES_MAX = 16 * 1024
+
+
+class Routes(Protocol):
+    """What else is served on this port."""
+
+    def add_to(self, application: web.Application) -> None: ...
+
+    def close(self) -> None:
+        """Nobody is served any more."""
+        ...
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -34,9 +49,12 @@ def listen(host: str, port: int) -> socket.socket:
 class HealthServer:
     name = "health"
 
-    def __init__(self, listener: socket.socket, not_ready: Callable[[], str | None]) -> None:
+    def __init__(
+        self, listener: socket.socket, not_ready: Callable[[], str | None], routes: tuple[Routes, ...] = ()
+    ) -> None:
         """`not_ready` says in a sentence why this worker cannot take work now, or None."""
         self._listener = listener
+        self._routes = routes
         self._not_ready = not_ready
         self._runner: web.AppRunner | None = None
 
@@ -49,8 +67,12 @@ class HealthServer:
         app = web.Application()
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
+        for routes in self._routes:
+            routes.add_to(app)
         # Signals belong to the process, which stops its services in order.
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=GRACE_S)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=GRACE_S, max_line_size=_LINE_BYTES_MAX
+        )
         await self._runner.setup()
         await web.SockSite(self._runner, self._listener).start()
 
@@ -58,6 +80,8 @@ class HealthServer:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        for routes in self._routes:
+            routes.close()
         self._listener.close()
 
     async def _alive(self, _: web.Request) -> web.Response:

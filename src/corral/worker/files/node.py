@@ -1,0 +1,64 @@
+"""The files of models on a node, as jobs see them (`worker.work.Files`), and a service.
+
+Guarantee: when `have` returns, every file is at its path below the folder and right. A call that is cancelled or killed
+loses no verified chunk; the next one goes on. What a job works with is not removed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from corral.bus.messages import BlobPlace, FileItem, ModelDeleted
+from corral.worker.files.folders import check_files, safe_name
+from corral.worker.files.pulling import Puller
+from corral.worker.files.store import BlobStore
+from corral.worker.work import Collected, HeldFiles, Report
+
+
+class NodeFiles:
+    name = "files"
+
+    def __init__(self, store: BlobStore, puller: Puller) -> None:
+        self._store = store
+        self._puller = puller
+
+    @property
+    def changed(self) -> Callable[[], None]:
+        """Called after everything that `holdings` would tell differently."""
+        return self._store.changed
+
+    @changed.setter
+    def changed(self, changed: Callable[[], None]) -> None:
+        self._store.changed = changed
+
+    async def start(self) -> None:
+        await self._store.tidy()
+        await self._puller.start()
+
+    async def stop(self) -> None:
+        await self._puller.stop()
+
+    async def have(
+        self,
+        model: str,
+        revision: str,
+        files: tuple[FileItem, ...],
+        places: tuple[BlobPlace, ...],
+        report: Report,
+    ) -> Path:
+        safe_name(model)
+        check_files(files)
+        with self._store.holding(file.sha256 for file in files):
+            await self._puller.pull(files, places, report)
+            return await self._store.put_manifest(model, revision, files)
+
+    async def delete(self, model: str) -> ModelDeleted:
+        return await self._store.delete(model)
+
+    async def holdings(self) -> HeldFiles:
+        models = tuple(self._store.folders.models.values())
+        return HeldFiles(models=models, blobs=(*self._store.whole(), *self._store.partial()))
+
+    async def collect(self, *, dry_run: bool = False) -> Collected:
+        return await self._store.collect(dry_run=dry_run)

@@ -1,0 +1,202 @@
+"""A content that is being fetched: `<sha256>.part`, and a note of the chunks in it that are verified.
+
+Guarantee: a chunk that is marked here was on this machine's disk, or on its way there, with the hash that the control
+plane tells. The note is written now and then; chunks that came after it are found by their hashes at the next start,
+and after a restart of the machine, which may have lost bytes, all are. Written by threads, marked by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from corral.transfer.chunks import chunk_count, chunk_hash, chunk_span, fits
+from corral.transfer.faults import told_when_full
+from corral.transfer.files import PRIVATE_FILE
+from corral.transfer.threads import Stop
+
+# What is not noted is hashed anew after a kill: so many chunks take less than a second.
+NOTE_EVERY = 32
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def machine_boot() -> str:
+    """One life of this machine: what was written in another one may not have reached the disk."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return f"{psutil.boot_time():.0f}"
+
+
+class Partial:
+    """Made by `open`, in a thread."""
+
+    def __init__(self, path: Path, sha256: str, size_bytes: int, chunks: bytes) -> None:
+        assert fits(chunks, size_bytes), "the list of chunks does not fit to the size"
+        self.path = path
+        self.sha256 = sha256
+        self.size_bytes = size_bytes
+        self._chunks = chunks
+        self._have = bytearray(chunk_count(size_bytes))
+        self._descriptor = -1
+        self._since_note = 0
+        self._moved = asyncio.Event()
+        self.have_bytes = 0
+        self.is_open = True
+
+    @classmethod
+    def open(cls, path: Path, sha256: str, size_bytes: int, chunks: bytes, stop: Stop) -> Partial:
+        """Go on with what is there, or begin. Bytes that nobody has marked are hashed."""
+        self = cls(path, sha256, size_bytes, chunks)
+        with told_when_full(f"room was made for {sha256[:12]}"):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+            try:
+                os.ftruncate(self._descriptor, size_bytes)
+                self._read_note()
+                self._find_more(stop)
+                self.note()
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+        return self
+
+    # --- chunks ---
+
+    @property
+    def have_chunks(self) -> int:
+        return sum(self._have)
+
+    def has(self, indexes: Iterable[int]) -> bool:
+        return all(self._have[index] for index in indexes)
+
+    def missing(self) -> list[int]:
+        return [index for index, has in enumerate(self._have) if not has]
+
+    def write(self, index: int, data: bytes | bytearray | memoryview) -> bool:
+        """Verify a chunk and write it; False: it is wrong, and nothing was written. In a thread; `mark` it after."""
+        if hashlib.sha256(data).digest() != chunk_hash(self._chunks, index):
+            return False
+        start, _ = chunk_span(index, self.size_bytes)
+        view, written = memoryview(data), 0
+        with told_when_full(f"{self.sha256[:12]} was fetched"):
+            while written < len(view):
+                written += os.pwrite(self._descriptor, view[written:], start + written)
+        return True
+
+    def mark(self, index: int) -> bool:
+        """It is there from now on; whether it is time to write the note."""
+        if not self._have[index]:
+            self._have[index] = 1
+            self.have_bytes += chunk_span(index, self.size_bytes)[1]
+            self._since_note += 1
+        self._wake()
+        return self._since_note >= NOTE_EVERY
+
+    async def wait_for(self, indexes: range, within_s: float) -> bool:
+        """Whether they are all there, now or soon."""
+        try:
+            async with asyncio.timeout(within_s):
+                while self.is_open and not self.has(indexes):
+                    await self._moved.wait()
+        except TimeoutError:
+            pass
+        return self.has(indexes)
+
+    def close(self) -> None:
+        """Nobody adds to it any more. Those who wait for chunks are let go."""
+        if self.is_open:
+            self.is_open = False
+            os.close(self._descriptor)
+            self._wake()
+
+    def _wake(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    # --- the note ---
+
+    @property
+    def note_path(self) -> Path:
+        return note_of(self.path)
+
+    def note(self) -> None:
+        self._since_note = 0
+        bits = sum(1 << index for index, has in enumerate(self._have) if has)
+        document = {
+            "size": self.size_bytes,
+            "chunks": base64.b64encode(self._chunks).decode(),
+            "have": f"{bits:x}",
+            "boot": machine_boot(),
+        }
+        with told_when_full(f"{self.sha256[:12]} was fetched"):
+            write_note(self.note_path, document)
+
+    def _read_note(self) -> None:
+        note = read_note(self.path)
+        if note is None or note["boot"] != machine_boot() or noted_chunks(self.path, self.size_bytes) != self._chunks:
+            return
+        bits = int(note["have"], 16)
+        for index in range(len(self._have)):
+            if bits >> index & 1:
+                self._have[index] = 1
+                self.have_bytes += chunk_span(index, self.size_bytes)[1]
+
+    def _find_more(self, stop: Stop) -> None:
+        for index in self.missing():
+            stop.check()
+            start, length = chunk_span(index, self.size_bytes)
+            if not _has_data(self._descriptor, start, length):
+                continue
+            data = os.pread(self._descriptor, length, start)
+            if hashlib.sha256(data).digest() == chunk_hash(self._chunks, index):
+                self._have[index] = 1
+                self.have_bytes += length
+
+
+def write_note(path: Path, document: Any) -> None:
+    """Replaced in one step, and not synced: one that is lost costs hashing, and syncing would wait for all bytes."""
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    temporary.replace(path)
+
+
+def note_of(part: Path) -> Path:
+    return part.with_name(f"{part.name}.json")
+
+
+def read_note(part: Path) -> dict[str, Any] | None:
+    try:
+        note = json.loads(note_of(part).read_text(encoding="utf-8"))
+        if isinstance(note["size"], int) and isinstance(note["boot"], str) and int(note["have"], 16) >= 0:
+            return dict(note)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def noted_chunks(part: Path, size_bytes: int) -> bytes | None:
+    """The list of chunks that this content was begun with; it came from the control plane."""
+    note = read_note(part)
+    try:
+        chunks = base64.b64decode(note["chunks"]) if note and note["size"] == size_bytes else None
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        return None
+    return chunks if chunks is not None and fits(chunks, size_bytes) else None
+
+
+def _has_data(descriptor: int, start: int, length: int) -> bool:
+    """Holes need not be read."""
+    try:
+        return os.lseek(descriptor, start, os.SEEK_DATA) < start + length
+    except OSError:
+        # No data until the end of the file.
+        return False

@@ -1,0 +1,274 @@
+"""Nodes with files in one process, each with its own port, and a library that can misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from corral.adapters.nats.keys import KeyKind, new_key
+from corral.adapters.system import SystemClock
+from corral.bus.messages import BlobPlace, FileItem
+from corral.domain.model import CHUNK_BYTES, Blob
+from corral.domain.operation import Phase
+from corral.ports.credentials import READS_BLOBS
+from corral.transfer.chunks import ChunkHasher
+from corral.transfer.inbox import Inbox
+from corral.transfer.tickets import Ticket, sign_ticket
+from corral.worker.files.node import NodeFiles
+from corral.worker.files.places import Library
+from corral.worker.files.pulling import Puller, PullOptions
+from corral.worker.files.server import FileRoutes, Gate, ServeOptions
+from corral.worker.files.store import BlobStore
+from corral.worker.health import HealthServer, listen
+
+MIB = 1024 * 1024
+ACCOUNT = new_key(KeyKind.ACCOUNT)
+CREDENTIAL = "cn_of-the-tests"
+# What a wrong, silent or dying server does instead of answering with a range.
+Fault = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
+
+
+def some_bytes(count: int, seed: int = 1) -> bytes:
+    return random.Random(seed).randbytes(count)
+
+
+def blob_of(body: bytes) -> Blob:
+    hasher = ChunkHasher()
+    hasher.update(body)
+    return hasher.finish()
+
+
+def item(body: bytes, path: str = "model.gguf") -> FileItem:
+    return FileItem(path=path, sha256=hashlib.sha256(body).hexdigest(), size_bytes=len(body))
+
+
+def ticket(*, reader: str = "reader", scope: str = READS_BLOBS, audience: str = "*", life_s: float = 600) -> str:
+    expires_at = int(SystemClock().wall().timestamp() + life_s)
+    return sign_ticket(Ticket(reader=reader, scope=scope, expires_at=expires_at, audience=audience), ACCOUNT.sign)
+
+
+class Told:
+    """A report that remembers."""
+
+    def __init__(self) -> None:
+        self.moves: list[tuple[int, int | None]] = []
+
+    def phase(self, phase: Phase) -> None: ...
+
+    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        self.moves.append((current_bytes, total_bytes))
+
+
+@dataclass
+class Served:
+    """One request for bytes of a content."""
+
+    sha256: str
+    chunk: int
+    sent: int = 0
+
+
+@dataclass
+class PretendLibrary:
+    """A frontend's library: lists of chunks, and bytes, with faults on demand."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+    # By chunk; one for each request, in order.
+    faults: dict[int, list[Fault]] = field(default_factory=dict)
+    requests: list[Served] = field(default_factory=list)
+    lists: int = 0
+    # Bytes are refused, lists of chunks are told.
+    has_no_bytes: bool = False
+    is_away: bool = False
+    # Set: bytes of later chunks wait.
+    gate: asyncio.Event | None = None
+    open_until: int = 0
+    _server: TestServer | None = None
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        return f"http://{self._server.host}:{self._server.port}"
+
+    @property
+    def sent(self) -> int:
+        return sum(each.sent for each in self.requests)
+
+    def put(self, *bodies: bytes) -> None:
+        self.contents.update({hashlib.sha256(body).hexdigest(): body for body in bodies})
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[PretendLibrary]:
+        application = web.Application()
+        application.router.add_get("/api/node/{node}/blobs/{sha256}", self._bytes)
+        application.router.add_get("/api/node/{node}/blobs/{sha256}/chunks", self._chunks)
+        # The same as an address of storage, without anything to show.
+        application.router.add_get("/storage/{sha256}", self._bytes)
+        application.router.add_get("/peer/v1/blobs/{sha256}", self._bytes)
+        self._server = TestServer(application)
+        async with self._server:
+            yield self
+
+    async def _chunks(self, request: web.Request) -> web.StreamResponse:
+        assert request.headers["Authorization"] == f"Bearer {CREDENTIAL}"
+        self.lists += 1
+        body = self.contents.get(request.match_info["sha256"])
+        if body is None or self.is_away:
+            return web.Response(status=503 if self.is_away else 404)
+        return web.Response(body=blob_of(body).chunks)
+
+    async def _bytes(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/api/"):
+            assert request.headers["Authorization"] == f"Bearer {CREDENTIAL}"
+        sha256 = request.match_info["sha256"]
+        body = self.contents.get(sha256)
+        if body is None or self.is_away or self.has_no_bytes:
+            return web.Response(status=503 if self.is_away else 404)
+        first, _, last = request.headers["Range"].removeprefix("bytes=").partition("-")
+        start, end = int(first), int(last) + 1
+        served = Served(sha256, start // CHUNK_BYTES)
+        self.requests.append(served)
+        if self.gate is not None and served.chunk >= self.open_until:
+            await self.gate.wait()
+        piece = body[start:end]
+        faults = self.faults.get(served.chunk)
+        if faults:
+            return await faults.pop(0)(request, piece)
+        response = _ranged(start, len(body), len(piece))
+        with contextlib.suppress(ConnectionError):
+            await response.prepare(request)
+            for offset in range(0, len(piece), MIB):
+                await response.write(piece[offset : offset + MIB])
+                served.sent += len(piece[offset : offset + MIB])
+        return response
+
+
+def _ranged(start: int, total: int, length: int) -> web.StreamResponse:
+    response = web.StreamResponse(status=206)
+    response.headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{total}"
+    response.content_length = length
+    return response
+
+
+# --- faults ---
+
+
+async def wrong(request: web.Request, piece: bytes) -> web.StreamResponse:
+    response = _ranged(0, len(piece), len(piece))
+    await response.prepare(request)
+    await response.write(piece[:-1] + bytes([piece[-1] ^ 1]))
+    return response
+
+
+async def dies(request: web.Request, piece: bytes) -> web.StreamResponse:
+    """In the middle of a chunk."""
+    response = _ranged(0, len(piece), len(piece))
+    await response.prepare(request)
+    await response.write(piece[: len(piece) // 2])
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+def silent(until: asyncio.Event) -> Fault:
+    async def answer(request: web.Request, piece: bytes) -> web.StreamResponse:
+        response = _ranged(0, len(piece), len(piece))
+        with contextlib.suppress(ConnectionError):
+            await response.prepare(request)
+            await response.write(piece[:1000])
+            await until.wait()
+        return response
+
+    return answer
+
+
+async def broken(request: web.Request, piece: bytes) -> web.StreamResponse:
+    return web.Response(status=500)
+
+
+@dataclass
+class Node:
+    name: str
+    store: BlobStore
+    puller: Puller
+    files: NodeFiles
+    inbox: Inbox
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def place(self, **more: object) -> BlobPlace:
+        return BlobPlace(kind="node", url=self.url, ticket=ticket(audience=self.name), node=self.name, **more)  # type: ignore[arg-type]
+
+    async def have(self, *items: FileItem, places: tuple[BlobPlace, ...] = (), model: str = "m") -> Path:
+        return await self.files.have(model, "r1", items, places, Told())
+
+
+LIBRARY = BlobPlace(kind="library")
+QUICK = PullOptions(stall_s=5.0, header_s=10.0, patience_s=30.0, headroom_bytes=0)
+
+
+class Scene:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.library = PretendLibrary()
+        self._stack = AsyncExitStack()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Scene]:
+        async with self._stack:
+            await self._stack.enter_async_context(self.library.running())
+            yield self
+
+    def peer_place(self, library: PretendLibrary | None = None) -> BlobPlace:
+        """A pretend library that passes for another node."""
+        return BlobPlace(kind="node", url=f"{(library or self.library).url}/peer", ticket="t")
+
+    async def another_library(self) -> PretendLibrary:
+        return await self._stack.enter_async_context(PretendLibrary().running())
+
+    async def node(
+        self,
+        name: str = "node-1",
+        options: PullOptions = QUICK,
+        *,
+        serve: ServeOptions | None = None,
+        shared_dir: Path | None = None,
+    ) -> Node:
+        return await self._stack.enter_async_context(self.running_node(name, options, serve, shared_dir))
+
+    @asynccontextmanager
+    async def running_node(
+        self,
+        name: str = "node-1",
+        options: PullOptions = QUICK,
+        serve: ServeOptions | None = None,
+        shared_dir: Path | None = None,
+    ) -> AsyncIterator[Node]:
+        clock = SystemClock()
+        store = BlobStore(self.root / name, clock, shared_dir=shared_dir)
+        library = Library(urls=(self.library.url,), credential=CREDENTIAL, node_id=lambda: name)
+        puller = Puller(store, library, clock, options)
+        inbox = Inbox(self.root / name / "inbox", shows_paths=True)
+        gate = Gate(ticket_key=lambda: ACCOUNT.public, node_id=lambda: name)
+        routes = FileRoutes(store, inbox, gate, clock, serve)
+        server = HealthServer(listen("127.0.0.1", 0), lambda: None, (routes,))
+        files = NodeFiles(store, puller)
+        await files.start()
+        await server.start()
+        try:
+            yield Node(name=name, store=store, puller=puller, files=files, inbox=inbox, port=server.port)
+        finally:
+            await files.stop()
+            await server.stop()

@@ -1,0 +1,312 @@
+"""Fetching contents, from places that are wrong, silent, dying, late or full."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.bus.messages import BlobPlace, FileItem
+from corral.domain.errors import CorralError
+from corral.domain.model import CHUNK_BYTES
+from corral.transfer.faults import SourceFailed, TransferFailed
+from tests.support.waiting import eventually
+from tests.worker.files.scene import (
+    LIBRARY,
+    MIB,
+    QUICK,
+    Scene,
+    Told,
+    broken,
+    dies,
+    item,
+    silent,
+    some_bytes,
+    wrong,
+)
+
+# Three chunks and a bit.
+BODY = some_bytes(3 * CHUNK_BYTES + 12345)
+CHUNKS = 4
+
+
+@pytest.mark.behaviour("FILE-1")
+async def test_files_are_fetched_and_verified(scene: Scene) -> None:
+    small, empty = some_bytes(1000, seed=2), b""
+    scene.library.put(BODY, small, empty)
+    node, told = await scene.node(), Told()
+    files = (item(BODY), item(small, "deep/er/config.json"), item(empty, "empty"), item(small, "again.json"))
+    folder = await node.files.have("org/model", "r1", files, (LIBRARY,), told)
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert (folder / "deep/er/config.json").read_bytes() == small
+    assert (folder / "again.json").read_bytes() == small
+    assert (folder / "empty").read_bytes() == b""
+    total = len(BODY) + len(small)
+    assert told.moves[-1] == (total, total)
+    assert scene.library.sent == total
+    # Of a content of one chunk the list is known.
+    assert scene.library.lists == 1
+
+
+async def test_what_is_here_is_not_fetched_again(scene: Scene) -> None:
+    scene.library.put(BODY)
+    node, told = await scene.node(), Told()
+    await node.have(item(BODY))
+    await node.files.have("other", "r1", (item(BODY, "x.gguf"),), (LIBRARY,), told)
+    assert scene.library.sent == len(BODY)
+    assert told.moves == [(len(BODY), len(BODY))]
+
+
+@pytest.mark.behaviour("FILE-3")
+async def test_a_wrong_chunk_is_thrown_away_and_its_place_not_asked_again(scene: Scene) -> None:
+    liar = await scene.another_library()
+    liar.put(BODY)
+    liar.faults = {1: [wrong] * 9}
+    scene.library.put(BODY)
+    node = await scene.node(options=replace(QUICK, parallel=1))
+    folder = await node.have(item(BODY), places=(scene.peer_place(liar), LIBRARY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert [each.chunk for each in liar.requests] == [0, 1]
+    assert [each.chunk for each in scene.library.requests] == [1, 2, 3]
+
+
+@pytest.mark.behaviour("FILE-3")
+async def test_when_only_liars_are_left_it_ends(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.faults = {0: [wrong] * 9}
+    node = await scene.node()
+    with pytest.raises(TransferFailed) as caught:
+        await node.have(item(BODY))
+    assert caught.value.slug == "digest_mismatch"
+    assert "told wrong bytes" in caught.value.message
+
+
+@pytest.mark.behaviour("FILE-1")
+async def test_a_node_is_not_believed_about_hashes(scene: Scene) -> None:
+    """The other node has other bytes and would tell hashes that fit to them."""
+    liar = await scene.another_library()
+    liar.contents[hashlib.sha256(BODY).hexdigest()] = some_bytes(len(BODY), seed=9)
+    scene.library.put(BODY)
+    node = await scene.node()
+    folder = await node.have(item(BODY), places=(scene.peer_place(liar), LIBRARY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert liar.lists == 0
+
+
+@pytest.mark.behaviour("FILE-4")
+@pytest.mark.parametrize("fault", [dies, broken], ids=["dies", "answers 500"])
+async def test_a_place_that_dies_costs_a_chunk(scene: Scene, fault: object) -> None:
+    peer = await scene.another_library()
+    peer.put(BODY)
+    peer.faults = {1: [fault] * 9}  # type: ignore[list-item]
+    scene.library.put(BODY)
+    node = await scene.node(options=replace(QUICK, parallel=1))
+    folder = await node.have(item(BODY), places=(scene.peer_place(peer), LIBRARY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert peer.requests[0].sent == CHUNK_BYTES
+    assert 1 in [each.chunk for each in scene.library.requests]
+    assert 0 not in [each.chunk for each in scene.library.requests]
+
+
+@pytest.mark.behaviour("FILE-4")
+async def test_a_place_that_falls_silent_costs_a_chunk(scene: Scene) -> None:
+    until = asyncio.Event()
+    peer = await scene.another_library()
+    peer.put(BODY)
+    peer.faults = {2: [silent(until)] * 9}
+    scene.library.put(BODY)
+    node = await scene.node(options=replace(QUICK, stall_s=0.2))
+    folder = await node.have(item(BODY), places=(scene.peer_place(peer), LIBRARY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    until.set()
+
+
+@pytest.mark.behaviour("FILE-4")
+async def test_a_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
+    scene.library.put(BODY)
+    node = await scene.node()
+    nobody = BlobPlace(kind="node", url="http://127.0.0.1:1", ticket="t")
+    assert await node.have(item(BODY), places=(nobody, LIBRARY))
+
+
+async def test_places_may_be_for_one_content_only_and_storage_needs_nothing(scene: Scene) -> None:
+    other = some_bytes(1000, seed=3)
+    storage = await scene.another_library()
+    storage.put(BODY, other)
+    scene.library.put(BODY)
+    scene.library.has_no_bytes = True
+    node = await scene.node()
+    places = tuple(
+        BlobPlace(kind="storage", url=f"{storage.url}/storage/{sha}?signature=x", sha256=sha)
+        for sha in storage.contents
+    )
+    folder = await node.have(item(BODY), item(other, "o"), places=places)
+    assert (folder / "o").read_bytes() == other
+    assert storage.sent == len(BODY) + len(other)
+
+
+@pytest.mark.behaviour("FILE-6")
+async def test_trouble_everywhere_is_waited_out(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.faults = {0: [broken, dies], 2: [broken]}
+    node = await scene.node()
+    folder = await node.have(item(BODY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+
+
+@pytest.mark.behaviour("FILE-6")
+async def test_without_any_chunk_for_a_while_it_is_given_up_and_what_is_here_stays(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.faults = {3: [broken] * 99}
+    node = await scene.node(options=replace(QUICK, patience_s=0.5))
+    with pytest.raises(SourceFailed) as caught:
+        await node.have(item(BODY))
+    assert caught.value.slug == "source_unavailable"
+    assert "answers 500" in caught.value.message
+    before = scene.library.sent
+    assert before == 3 * CHUNK_BYTES
+    scene.library.faults = {}
+    await node.have(item(BODY))
+    assert scene.library.sent - before == len(BODY) - 3 * CHUNK_BYTES
+
+
+async def test_the_list_of_chunks_is_waited_for_too(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.is_away = True
+    node = await scene.node()
+    task = asyncio.create_task(node.have(item(BODY)))
+
+    async def has_asked() -> bool:
+        return scene.library.lists > 0
+
+    await eventually(has_asked)
+    scene.library.is_away = False
+    assert await task
+
+
+@pytest.mark.behaviour("FILE-8")
+async def test_two_jobs_share_one_transfer(scene: Scene) -> None:
+    scene.library.put(BODY)
+    node, first, second = await scene.node(), Told(), Told()
+    await asyncio.gather(
+        node.files.have("a", "r1", (item(BODY),), (LIBRARY,), first),
+        node.files.have("b", "r1", (item(BODY),), (LIBRARY,), second),
+    )
+    assert scene.library.sent == len(BODY)
+    assert first.moves[-1] == second.moves[-1] == (len(BODY), len(BODY))
+
+
+@pytest.mark.behaviour("FILE-8")
+async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_the_last(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.gate, scene.library.open_until = asyncio.Event(), 1
+    node = await scene.node()
+    first = asyncio.create_task(node.have(item(BODY), model="a"))
+    second = asyncio.create_task(node.have(item(BODY), model="b"))
+
+    async def has_begun() -> bool:
+        return len(scene.library.requests) == CHUNKS and bool(node.store.partial())
+
+    await eventually(has_begun)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert node.store.partial()
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert not node.store.partial()
+    scene.library.gate.set()
+    scene.library.gate = None
+    # Goes on with the chunk that it has.
+    await node.have(item(BODY), model="b")
+    assert [each.chunk for each in scene.library.requests[CHUNKS:]] == [1, 2, 3]
+
+
+@pytest.mark.behaviour("FILE-7")
+async def test_without_room_not_a_byte_is_fetched_and_the_numbers_are_told(scene: Scene) -> None:
+    scene.library.put(BODY)
+    options = replace(QUICK, headroom_bytes=95 * MIB, free_bytes=lambda _folder: 100 * MIB)
+    node = await scene.node(options=options)
+    with pytest.raises(TransferFailed) as caught:
+        await node.have(item(BODY))
+    assert caught.value.slug == "disk_full"
+    assert "24 MiB are to be fetched, 100 MiB are free" in caught.value.message
+    assert "95 MiB are to stay free" in caught.value.message
+    assert (scene.library.requests, scene.library.lists) == ([], 0)
+
+
+@pytest.mark.behaviour("FILE-7")
+async def test_only_what_is_missing_has_to_fit(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.faults = {3: [broken] * 99}
+    async with scene.running_node(options=replace(QUICK, patience_s=0.2)) as node:
+        with pytest.raises(SourceFailed):
+            await node.have(item(BODY))
+    scene.library.faults = {}
+    node = await scene.node(options=replace(QUICK, free_bytes=lambda _folder: MIB))
+    assert await node.have(item(BODY))
+    # And nothing has to, for what is here.
+    assert await node.have(item(BODY), model="other")
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "..", "", "a\x00"])
+@pytest.mark.behaviour("NODE-132", "FILE-11")
+async def test_paths_that_lead_out_are_refused_before_a_byte_is_fetched(scene: Scene, path: str) -> None:
+    scene.library.put(BODY)
+    node = await scene.node()
+    with pytest.raises(CorralError):
+        await node.have(item(BODY, path))
+    assert scene.library.requests == []
+
+
+@pytest.mark.parametrize("sha256", ["", "x" * 64, "../" + "a" * 61, "A" * 64])
+async def test_what_is_no_sha256_is_refused(scene: Scene, sha256: str) -> None:
+    node = await scene.node()
+    with pytest.raises(CorralError):
+        await node.have(FileItem(path="x", sha256=sha256, size_bytes=1))
+
+
+async def test_an_empty_file_with_another_hash_is_refused(scene: Scene) -> None:
+    node = await scene.node()
+    with pytest.raises(TransferFailed):
+        await node.have(FileItem(path="x", sha256=item(BODY).sha256, size_bytes=0))
+
+
+@pytest.mark.behaviour("FILE-1")
+async def test_a_wrong_size_is_noticed(scene: Scene) -> None:
+    scene.library.put(BODY)
+    node = await scene.node(options=replace(QUICK, patience_s=0.1))
+    with pytest.raises(SourceFailed) as caught:
+        await node.have(replace(item(BODY), size_bytes=len(BODY) + CHUNK_BYTES))
+    assert "hashes of its chunks" in caught.value.message
+
+
+@pytest.mark.behaviour("FILE-13")
+async def test_a_limit_on_the_bandwidth_is_held(scene: Scene) -> None:
+    """Six megabytes at four in a second take more than one, whatever the machine does."""
+    body = some_bytes(6 * MIB)
+    scene.library.put(body)
+    node = await scene.node(options=replace(QUICK, bandwidth_bytes_per_s=4 * MIB))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await node.have(item(body))
+    assert loop.time() - began > 1.0
+
+
+@pytest.mark.behaviour("FILE-12")
+async def test_files_of_a_shared_library_are_linked(scene: Scene, tmp_path: Path) -> None:
+    sha256 = item(BODY).sha256
+    source = tmp_path / "library" / "blobs" / "sha256" / sha256[:2] / sha256
+    source.parent.mkdir(parents=True)
+    source.write_bytes(BODY)
+    node = await scene.node(shared_dir=tmp_path / "library")
+    folder = await node.have(item(BODY))
+    assert (folder / "model.gguf").samefile(source)
+    assert scene.library.requests == []
+    # Deleting gives nothing back, and takes nothing from the library.
+    assert (await node.files.delete("m")).freed_bytes == 0
+    assert source.read_bytes() == BODY

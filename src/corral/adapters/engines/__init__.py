@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -75,7 +76,7 @@ class HttpEngines:
             headers["Authorization"] = f"Bearer {call.key}"
         try:
             response = await self._opened().post(
-                f"http://{call.address}{call.path}", data=call.body, headers=headers, allow_redirects=False
+                f"http://{call.address}{call.path}", data=_payload(call.body), headers=headers, allow_redirects=False
             )
         except aiohttp.ClientConnectorError as error:
             if error.os_error.errno == errno.ECONNREFUSED:
@@ -101,6 +102,11 @@ class HttpEngines:
                 trust_env=False,
             )
         return self._session
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    """A large body goes out piece by piece, so that others get their turn meanwhile."""
+    return body if len(body) <= BUFFER_BYTES else io.BytesIO(body)
 
 
 def _lost(address: str, error: BaseException) -> EngineLost:

@@ -18,6 +18,7 @@ APPENDERS = frozenset({"outbox.append", "outbox.append_many"})
 SENTENCES = {
     "assignment.dead": "What a node owes was put aside after too many failures.",
     "assignment.ended": "What a node owed is no longer wanted of it; `reason` says why.",
+    "file.entered": "A content is held by a library for the first time; the key is its sha256.",
     "gallery.changed": "A gallery has a new index.",
     "key.created": "An API key has been made.",
     "key.revoked": "An API key does not work any more.",

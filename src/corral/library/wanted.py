@@ -1,0 +1,108 @@
+"""Which files a configuration means: every address resolved, every path made safe, before a byte moves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from corral.domain.errors import InvalidRequest, Unprocessable
+from corral.domain.model import FilePart, ModelFile
+from corral.ports.origin import Found, Origins
+from corral.transfer.chunks import check_sha256
+
+# A folder with more files than this is no model.
+FILES_MAX = 20_000
+PATH_CHARACTERS_MAX = 1024
+UPLOAD = "upload:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One file of a model: its parts in order, and what was promised of the whole. No parts: somebody has sent it."""
+
+    path: str
+    parts: tuple[Found, ...]
+    # Empty: nobody has promised anything.
+    sha256: str = ""
+
+    @property
+    def size_bytes(self) -> int | None:
+        sizes = [part.size_bytes for part in self.parts]
+        return None if not sizes or None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def key(self) -> str:
+        """The same for whoever wants the same content, as far as that is known before it was fetched."""
+        if self.sha256:
+            return self.sha256
+        return hashlib.sha256("\n".join(part.address for part in self.parts).encode()).hexdigest()
+
+
+async def resolve(origins: Origins, files: Sequence[ModelFile]) -> tuple[Wanted, ...]:
+    """All files of a model, by path. Two files with one path are refused, and so is a path that leads out."""
+    found: dict[str, Wanted] = {}
+    for file in files:
+        for wanted in await _resolve(origins, file):
+            path = safe_path(wanted.path)
+            if path in found:
+                raise Unprocessable(f"Two files of the model have the path {path}.", code="duplicate_path")
+            found[path] = replace(wanted, path=path)
+    if len(found) > FILES_MAX:
+        raise Unprocessable(f"The model has {len(found)} files; {FILES_MAX} are allowed.", code="too_many_files")
+    return tuple(found[path] for path in sorted(found))
+
+
+async def _resolve(origins: Origins, file: ModelFile) -> list[Wanted]:
+    if not file.parts:
+        raise InvalidRequest(f"{file.path or 'A file'} has no source.", code="no_source")
+    if len(file.parts) == 1:
+        return await _resolve_one(origins, file, file.parts[0])
+    parts = [_single(await origins.resolve(part), part) for part in file.parts]
+    return [Wanted(path=file.path, parts=tuple(parts), sha256=_promise(file.sha256))]
+
+
+async def _resolve_one(origins: Origins, file: ModelFile, part: FilePart) -> list[Wanted]:
+    is_folder = not file.path or file.path.endswith("/")
+    if part.uri.startswith(UPLOAD):
+        sha256 = _promise(file.sha256, part.sha256, part.uri.removeprefix(UPLOAD))
+        if is_folder:
+            raise InvalidRequest("A file that was sent needs a path of its own in the model.", code="no_path")
+        return [Wanted(path=file.path, parts=(), sha256=sha256)]
+    found = await origins.resolve(part)
+    if is_folder:
+        return [Wanted(path=f"{file.path}{one.path}", parts=(one,), sha256=_promise(one.sha256)) for one in found]
+    one = _single(found, part)
+    return [Wanted(path=file.path, parts=(one,), sha256=_promise(file.sha256, part.sha256, one.sha256))]
+
+
+def _single(found: Sequence[Found], part: FilePart) -> Found:
+    if len(found) == 1:
+        return found[0]
+    raise Unprocessable(
+        f"{part.uri.partition('?')[0]} is a folder of {len(found)} files, where one file is wanted.",
+        hint="Name the file in the address, or let the path end with a slash.",
+        code="is_a_folder",
+    )
+
+
+def _promise(*promises: str) -> str:
+    """What several have promised; they must agree."""
+    given = {check_sha256(promise) for promise in promises if promise}
+    if len(given) > 1:
+        raise Unprocessable(
+            f"Different contents were promised for one file: {', '.join(sorted(given))}.",
+            hint="Correct the sha256 in the configuration, or take it out.",
+            code="digest_mismatch",
+        )
+    return next(iter(given), "")
+
+
+def safe_path(path: str) -> str:
+    """The path as it is kept; `Unprocessable` if it would lead out of the model's folder on a node."""
+    parts = PurePosixPath(path).parts
+    is_printable = path.isprintable() and "\\" not in path
+    if not parts or path.startswith("/") or ".." in parts or not is_printable or len(path) > PATH_CHARACTERS_MAX:
+        raise Unprocessable(f"{path[:200]!r} cannot be the path of a model's file.", code="bad_path")
+    return "/".join(parts)

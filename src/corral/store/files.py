@@ -1,0 +1,207 @@
+"""Contents that the cluster knows, which models are made of them, and whose library holds them.
+
+A content is a row of `blobs` and never changes. Rows of `blobs` are written in the order of their sha256, so that two
+who enter the same contents wait for each other and never deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, exists, func, literal, select
+from sqlalchemy.dialects.postgresql import insert
+
+from corral.domain.model import Blob
+from corral.store import outbox
+from corral.store.database import Transaction
+from corral.store.model_schema import blobs, library_files, model_files
+from corral.store.schema import frontends
+
+# How many contents one statement speaks of.
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Whose library: a frontend's own (its id), or one that all frontends share."""
+
+    name: str
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A content with those who hold it and the models that are made of it."""
+
+    sha256: str
+    size_bytes: int
+    created_at: datetime
+    holders: tuple[Holder, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+async def put_blobs(tx: Transaction, contents: Collection[Blob], holder: Holder) -> None:
+    """Make contents known, and say that this library holds them. What nobody held before leaves an event."""
+    by_sha256 = {blob.sha256: blob for blob in contents}
+    if not by_sha256:
+        return
+    rows = [
+        {"sha256": blob.sha256, "size_bytes": blob.size_bytes, "chunks": blob.chunks}
+        for _, blob in sorted(by_sha256.items())
+    ]
+    await tx.execute(insert(blobs).values(rows).on_conflict_do_nothing())
+    known = set(
+        (await tx.execute(select(library_files.c.sha256).where(library_files.c.sha256.in_(by_sha256)))).scalars()
+    )
+    await put_holder(tx, sorted(by_sha256), holder)
+    await outbox.append_many(
+        tx,
+        "file.entered",
+        [
+            (blob.sha256, {"size_bytes": blob.size_bytes, "holder": holder.name})
+            for blob in by_sha256.values()
+            if blob.sha256 not in known
+        ],
+    )
+
+
+async def put_holder(tx: Transaction, sha256s: Sequence[str], holder: Holder) -> None:
+    """This library holds contents that are known. Said again, it is fresh again: see `list_unused`."""
+    for start in range(0, len(sha256s), BATCH):
+        rows = [
+            {"sha256": sha256, "holder": holder.name, "is_shared": holder.is_shared}
+            for sha256 in sha256s[start : start + BATCH]
+        ]
+        await tx.execute(
+            insert(library_files)
+            .values(rows)
+            .on_conflict_do_update(index_elements=["sha256", "holder"], set_={"created_at": func.corral_now()})
+        )
+
+
+async def drop_holder(tx: Transaction, holder: Holder, sha256s: Collection[str] | None = None) -> int:
+    """This library does not hold these any more, or nothing at all."""
+    statement = delete(library_files).where(library_files.c.holder == holder.name)
+    if sha256s is not None:
+        statement = statement.where(library_files.c.sha256.in_(sha256s))
+    return (await tx.execute(statement)).rowcount
+
+
+async def drop_absent_holders(tx: Transaction) -> int:
+    """Libraries of frontends that are gone. One that comes back says anew what it holds."""
+    gone = delete(library_files).where(
+        library_files.c.is_shared.is_(False),
+        ~exists(select(literal(1)).where(frontends.c.id == library_files.c.holder)),
+    )
+    return (await tx.execute(gone)).rowcount
+
+
+async def find_blob(tx: Transaction, sha256: str) -> Blob | None:
+    row = (await tx.execute(select(blobs).where(blobs.c.sha256 == sha256))).first()
+    return None if row is None else Blob(sha256=row.sha256, size_bytes=row.size_bytes, chunks=row.chunks)
+
+
+async def list_sizes(tx: Transaction, sha256s: Collection[str] | None = None) -> dict[str, int]:
+    """Sizes of known contents: of these, or of all."""
+    statement = select(blobs.c.sha256, blobs.c.size_bytes)
+    if sha256s is not None:
+        statement = statement.where(blobs.c.sha256.in_(sha256s))
+    return {row.sha256: row.size_bytes for row in await tx.execute(statement)}
+
+
+async def list_holders(tx: Transaction, sha256s: Collection[str]) -> dict[str, tuple[Holder, ...]]:
+    """Who holds each of these; those that nobody holds are left out."""
+    rows = await tx.execute(
+        select(library_files.c.sha256, library_files.c.holder, library_files.c.is_shared)
+        .where(library_files.c.sha256.in_(sha256s))
+        .order_by(library_files.c.sha256, library_files.c.holder)
+    )
+    found: dict[str, list[Holder]] = {}
+    for row in rows:
+        found.setdefault(row.sha256, []).append(Holder(name=row.holder, is_shared=row.is_shared))
+    return {sha256: tuple(holders) for sha256, holders in found.items()}
+
+
+async def list_held(tx: Transaction, *, after: str = "", limit: int = 1000) -> list[Held]:
+    """A page of all known contents, by sha256."""
+    held_by = (
+        select(
+            library_files.c.sha256,
+            func.jsonb_object_agg(library_files.c.holder, library_files.c.is_shared).label("holders"),
+        )
+        .group_by(library_files.c.sha256)
+        .subquery()
+    )
+    used_by = (
+        select(model_files.c.sha256, func.array_agg(model_files.c.model.distinct()).label("models"))
+        .group_by(model_files.c.sha256)
+        .subquery()
+    )
+    rows = await tx.execute(
+        select(blobs.c.sha256, blobs.c.size_bytes, blobs.c.created_at, held_by.c.holders, used_by.c.models)
+        .join_from(blobs, held_by, held_by.c.sha256 == blobs.c.sha256, isouter=True)
+        .join(used_by, used_by.c.sha256 == blobs.c.sha256, isouter=True)
+        .where(blobs.c.sha256 > after)
+        .order_by(blobs.c.sha256)
+        .limit(limit)
+    )
+    return [_to_held(row) for row in rows]
+
+
+async def list_unused(tx: Transaction, holder: Holder, older_than_s: float) -> list[tuple[str, int]]:
+    """What this library holds for no model, and has not been asked to hold lately: sha256 and size."""
+    rows = await tx.execute(
+        select(blobs.c.sha256, blobs.c.size_bytes)
+        .join_from(library_files, blobs, blobs.c.sha256 == library_files.c.sha256)
+        .where(library_files.c.holder == holder.name, *_unused(older_than_s))
+        .order_by(blobs.c.sha256)
+    )
+    return [(row.sha256, row.size_bytes) for row in rows]
+
+
+async def release_unused(tx: Transaction, sha256: str, holder: Holder, older_than_s: float) -> bool:
+    """Say that this library holds it no more, unless a model has come to use it; whether that was said.
+
+    The content's row is locked first: a model that is about to use it has it locked too, and is seen afterwards.
+    """
+    await tx.execute(select(blobs.c.sha256).where(blobs.c.sha256 == sha256).with_for_update())
+    gone = await tx.execute(
+        delete(library_files).where(
+            library_files.c.sha256 == sha256, library_files.c.holder == holder.name, *_unused(older_than_s)
+        )
+    )
+    return gone.rowcount > 0
+
+
+async def prune_blobs(tx: Transaction, older_than_s: float) -> int:
+    """Contents that no model uses, no library holds, and nobody has entered lately."""
+    old = blobs.c.created_at < func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s)
+    gone = await tx.execute(
+        delete(blobs).where(
+            old,
+            ~exists(select(literal(1)).where(model_files.c.sha256 == blobs.c.sha256)),
+            ~exists(select(literal(1)).where(library_files.c.sha256 == blobs.c.sha256)),
+        )
+    )
+    return gone.rowcount
+
+
+def _unused(older_than_s: float) -> tuple[Any, ...]:
+    return (
+        ~exists(select(literal(1)).where(model_files.c.sha256 == library_files.c.sha256)),
+        library_files.c.created_at <= func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
+    )
+
+
+def _to_held(row: Any) -> Held:
+    holders = sorted((row.holders or {}).items())
+    return Held(
+        sha256=row.sha256,
+        size_bytes=row.size_bytes,
+        created_at=row.created_at,
+        holders=tuple(Holder(name=name, is_shared=is_shared) for name, is_shared in holders),
+        models=tuple(sorted(row.models or ())),
+    )

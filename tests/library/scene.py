@@ -1,0 +1,60 @@
+"""A library on a fresh database and folder, with models to enter files for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+from corral.adapters.system import SystemClock
+from corral.domain.model import FilePart, Model, ModelConfig, ModelFile, StoredFile
+from corral.library.library import Library, LibraryOptions
+from corral.store import models as model_store
+from corral.store.database import Database
+from tests.library.origins import Heard, PretendOrigins
+
+FRONTEND = "frontend-1"
+
+
+def one(path: str, *uris: str, sha256: str = "") -> ModelFile:
+    return ModelFile(path=path, parts=tuple(FilePart(uri=uri) for uri in uris), sha256=sha256)
+
+
+class Scene:
+    def __init__(self, database: Database, root: Path, **options: Any) -> None:
+        self.database = database
+        self.folder = root
+        self.origins = PretendOrigins()
+        self.storage = options.pop("storage", None)
+        self.options = LibraryOptions(**{"frontend_id": FRONTEND, "folder": root} | options)
+        self.library = self.another()
+
+    def another(self) -> Library:
+        """The same library in the next life of its process."""
+        return Library(self.options, self.database, self.origins, SystemClock(), self.storage)
+
+    async def model(self, name: str, files: Sequence[ModelFile], **config: Any) -> Model:
+        async with self.database.transaction() as tx:
+            made = ModelConfig(name=name, backend="llama-cpp", files=tuple(files), **config)
+            return await model_store.insert_model(tx, made, "a test", "")
+
+    async def enter(
+        self, name: str, *files: ModelFile, library: Library | None = None, report: Heard | None = None
+    ) -> tuple[StoredFile, ...]:
+        """A model with these files, and the files held."""
+        await self.model(name, files)
+        return await (library or self.library).enter(name, files, report or Heard())
+
+    async def found(self, name: str) -> Model:
+        async with self.database.transaction() as tx:
+            return await model_store.get_model(tx, name)
+
+    async def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        async with self.database.transaction() as tx:
+            return [tuple(row) for row in await tx.execute(text(statement))]
+
+    def on_disk(self) -> list[str]:
+        """Everything below the folder that is a file."""
+        return sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())

@@ -69,9 +69,9 @@ async def settled(*frontends: RunningFrontend) -> None:
 
 
 @contextmanager
-def an_engine(folder: Path, **options: object) -> Iterator[Engine]:
+def an_engine(folder: Path) -> Iterator[Engine]:
     """The fake engine as a real process."""
-    with running("fake", folder, called="chat", control=True, **options) as engine:
+    with running("fake", folder, called="chat", control=True) as engine:
         yield engine
 
 

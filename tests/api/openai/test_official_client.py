@@ -8,12 +8,13 @@ from pathlib import Path
 import openai
 import pytest
 from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.engines.running import Engine
 from tests.serving.scene import an_engine, put_model, serve, settled
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
 
-QUESTION = [{"role": "user", "content": "Why is the sky blue?"}]
+QUESTION: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
 
 
 @pytest.fixture
@@ -33,13 +34,13 @@ async def test_a_chat_is_answered_with_its_usage(
     frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI
 ) -> None:
     await serve(frontend, engine, aliases=("gpt-4",))
-    whole = await client.chat.completions.create(model="gpt-4", messages=QUESTION)  # type: ignore[arg-type]
+    whole = await client.chat.completions.create(model="gpt-4", messages=QUESTION)
     assert whole.choices[0].message.content
     assert whole.choices[0].finish_reason == "stop"
     assert whole.usage is not None
     assert whole.usage.total_tokens > 0
     assert whole.model == "chat"
-    raw = await client.chat.completions.with_raw_response.create(model="chat", messages=QUESTION)  # type: ignore[arg-type]
+    raw = await client.chat.completions.with_raw_response.create(model="chat", messages=QUESTION)
     assert raw.headers["x-corral-node"] == "node-1"
     assert raw.headers["x-request-id"]
 
@@ -49,10 +50,10 @@ async def test_a_stream_says_the_same_in_pieces_and_tells_its_usage(
     frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI
 ) -> None:
     await serve(frontend, engine)
-    whole = await client.chat.completions.create(model="chat", messages=QUESTION)  # type: ignore[arg-type]
+    whole = await client.chat.completions.create(model="chat", messages=QUESTION)
     stream = await client.chat.completions.create(
         model="chat",
-        messages=QUESTION,  # type: ignore[arg-type]
+        messages=QUESTION,
         stream=True,
         stream_options={"include_usage": True},
     )
@@ -95,7 +96,7 @@ async def test_errors_have_the_classes_that_programs_expect(
 ) -> None:
     await serve(frontend, engine, serves=["chat"], aliases=("smollm2",))
     with pytest.raises(openai.NotFoundError) as unknown:
-        await client.chat.completions.create(model="smolm2", messages=QUESTION)  # type: ignore[arg-type]
+        await client.chat.completions.create(model="smolm2", messages=QUESTION)
     assert unknown.value.code == "model_not_found"
     assert unknown.value.param == "model"
     assert unknown.value.type == "invalid_request_error"
@@ -108,7 +109,7 @@ async def test_errors_have_the_classes_that_programs_expect(
     assert stranger.value.code == "invalid_api_key"
     # The engine's own words come through as they are.
     with pytest.raises(openai.BadRequestError) as engines:
-        await client.chat.completions.create(model="chat", messages=QUESTION, max_tokens=0)  # type: ignore[arg-type]
+        await client.chat.completions.create(model="chat", messages=QUESTION, max_tokens=0)
     assert "max_tokens" in str(engines.value)
 
 
@@ -117,12 +118,12 @@ async def test_defaults_of_the_model_are_filled_in_where_a_request_is_silent(
     frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI
 ) -> None:
     await serve(frontend, engine, defaults={"max_tokens": 3, "system": "You are a horse."})
-    silent = await client.chat.completions.create(model="chat", messages=QUESTION)  # type: ignore[arg-type]
+    silent = await client.chat.completions.create(model="chat", messages=QUESTION)
     assert silent.usage is not None
     assert silent.usage.completion_tokens == 3
     spoken = await client.chat.completions.create(
         model="chat",
-        messages=[{"role": "system", "content": "You are a horse."}, *QUESTION],  # type: ignore[list-item]
+        messages=[{"role": "system", "content": "You are a horse."}, *QUESTION],
         max_tokens=5,
     )
     assert spoken.usage is not None

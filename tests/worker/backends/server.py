@@ -78,7 +78,8 @@ def _begin(request: web.Request, file: File) -> tuple[web.StreamResponse, bytes]
     asked = request.headers.get("Range", "")
     fits = not request.headers.get("If-Range") or request.headers["If-Range"] == file.etag
     if asked and file.has_ranges and fits:
-        start = int(asked.removeprefix("bytes=").partition("-")[0])
+        first, _, last = asked.removeprefix("bytes=").partition("-")
+        start = int(first) if first else max(0, len(file.body) - int(last))
         if start >= len(file.body):
             return web.Response(status=416, headers={"Content-Range": f"bytes */{len(file.body)}"}), b""
         headers["Content-Range"] = f"bytes {start}-{len(file.body) - 1}/{len(file.body)}"

@@ -12,6 +12,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -110,9 +111,11 @@ class HubOrigin:
                 f"{address.repository} has no revision {address.revision}.", code="not_found"
             ) from error
         except errors.RepositoryNotFoundError as error:
-            raise _unknown(address.repository, has_token=bool(options.hub_token)) from error
+            raise _unknown(address.repository) from error
         except errors.HfHubHTTPError as error:
-            raise _answered(address.repository, error.response.status_code) from error
+            raise _answered(
+                address.repository, error.response.status_code, has_token=bool(options.hub_token)
+            ) from error
         except (HTTPError, OSError, ValueError, TypeError, KeyError) as error:
             raise SourceFailed(
                 f"The hub does not answer properly about {address.repository}: {type(error).__name__}.",
@@ -173,16 +176,17 @@ def _not_allowed(what: str) -> TransferFailed:
     )
 
 
-def _unknown(repository: str, *, has_token: bool) -> TransferFailed:
+def _unknown(repository: str) -> TransferFailed:
     """The hub does not say whether a repository is private or not there."""
-    if has_token:
-        return TransferFailed(f"The hub has no {repository} for the token of this frontend.", code="not_found")
     return TransferFailed(
-        f"The hub has no {repository} that is open to everybody.",
-        hint="If it is private, set hub_token for the frontend.",
+        f"The hub has no {repository} that this frontend may see.",
+        hint="If it is private, hub_token of the frontend has to be a token of somebody who may have it.",
         code="not_found",
     )
 
 
-def _answered(repository: str, status: int) -> TransferFailed | SourceFailed:
+def _answered(repository: str, status: int, *, has_token: bool) -> TransferFailed | SourceFailed:
+    if status == HTTPStatus.UNAUTHORIZED:
+        # What the library makes of that depends on the address of the hub.
+        return _not_allowed("The hub does not take the token of this frontend") if has_token else _unknown(repository)
     return refused(f"hf://{repository}", status)

@@ -84,6 +84,10 @@ class Fetches:
         fetch.wanted_by.add(operation_id)
         return fetch
 
+    def is_wanted_by(self, operation_id: OperationId) -> bool:
+        """Whether a fetch runs, or has ended and was not looked at yet, for this operation."""
+        return any(operation_id in fetch.wanted_by for fetch in self._running.values())
+
     def forget(self, fetch: Fetch) -> None:
         """Its end has been seen: the next look begins anew."""
         if self._running.get(fetch.model) is fetch:

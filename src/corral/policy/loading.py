@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from corral.domain.node import Liveness, Node, NodeId
 from corral.domain.operation import Fault, JobState, Phase, Progress, Target, TargetState
 from corral.policy import faults
+from corral.policy.dispatch import ASKED_AGAIN, SILENCE
 from corral.policy.progress import Change, Ended, Heard, News, NobodyListens, Refused, Standing, take
 
 # A failure is remembered for those who ask in the next moments: they get its cause instead of another try.
@@ -133,9 +134,19 @@ def end_of(target: Target, node: Node | None, *, is_over: bool) -> Ended | None:
         return _error(faults.NODE_REMOVED, "The node was removed.")
     if node.liveness is not Liveness.ALIVE:
         return _error(NODE_LOST, "The node was lost." if node.liveness is Liveness.LOST else "Its worker has stopped.")
-    if target.state is TargetState.QUEUED and (node.drained_at is not None or node.self_drained_at is not None):
-        return _error(faults.NODE_DRAINED, "The node was drained before it could be done there.")
+    if target.state is TargetState.QUEUED:
+        if node.drained_at is not None or node.self_drained_at is not None:
+            return _error(faults.NODE_DRAINED, "The node was drained before it could be done there.")
+        if node.bus_ok is False:
+            return _error(faults.NODE_UNREACHABLE, "The node is not on the bus.")
     return _error(STALLED, "Nothing has moved for too long.") if is_over else None
+
+
+def asked_at(target: Target, now: datetime) -> datetime:
+    """When a worker that says nothing is asked; one that did not answer is asked more often."""
+    last = max((at for at in (target.heard_at, target.contacted_at) if at is not None), default=None)
+    patience = ASKED_AGAIN if target.state is TargetState.UNCONFIRMED else SILENCE
+    return now if last is None else last + patience
 
 
 def _error(code: str, text: str) -> Ended:

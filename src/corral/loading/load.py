@@ -1,0 +1,250 @@
+"""A load: have the files, choose nodes, make room, tell them, and go on elsewhere when one cannot.
+
+Every look starts from the rows; a takeover is a look like any other. Guarantee: whatever a load has begun it brings to
+its end: the replica is published, or its row and what was set aside for it are gone, or it is on its way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from corral.bus.subjects import MODEL_LOAD
+from corral.domain.model import Model
+from corral.domain.node import NodeId
+from corral.domain.operation import Fault, Phase, Progress, Target, TargetState
+from corral.domain.replica import ReplicaState
+from corral.loading.commands import Places, load_command
+from corral.loading.files import FileNeeds, are_known, is_over, is_somewhere
+from corral.loading.placing import Attempt, Placer
+from corral.loading.view import (
+    Next,
+    Patience,
+    View,
+    Work,
+    completed,
+    end_targets,
+    failed,
+    give_up,
+    plan_of,
+    progress_of,
+    reread,
+    running,
+)
+from corral.operations.apply import Teller, Told
+from corral.policy import faults
+from corral.policy.dispatch import can_be_asked, can_be_sent
+from corral.policy.loading import STALLED, Again, Failure, all_causes, asked_at, end_of, next_try
+from corral.store import loads as load_store
+from corral.store import replicas as replica_store
+from corral.store.database import Transaction
+from corral.store.loads import earlier_faults
+
+# How often to look while others make room; what ends is heard of at once.
+ROOM_S = 1.0
+# Looks at a fleet in which everything that could go is in use.
+BUSY_LOOKS = 4
+# How much of the bar is getting the files to a frontend, if that is needed at all.
+FETCH_SHARE = 0.4
+_WORDS = {
+    Phase.RESOLVING: "Installing the engine for",
+    Phase.DOWNLOADING: "Getting the files of",
+    Phase.STAGING: "Getting the files of",
+    Phase.VERIFYING: "Checking the files of",
+    Phase.STARTING: "Starting",
+    Phase.LOADING: "Loading",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadKind:
+    placer: Placer
+    files: FileNeeds
+    teller: Teller
+    places: Places
+    busy: Patience
+
+    async def advance(self, tx: Transaction, view: View) -> Next:
+        model = view.model
+        refusal = _refusal(view)
+        if model is None or refusal is not None:
+            return await give_up(tx, view, refusal or _gone(view))
+        await load_store.begin_hold(tx, view.operation.id, self.files.times)
+        over = is_over(view.operation.deadline_at, view.now)
+        ends = [(t, end) for t in view.open if (end := end_of(t, view.nodes.get(t.node), is_over=over)) is not None]
+        moved = frozenset(target.node for target, _ in ends)
+        view = await end_targets(tx, view, ends)
+        if view.wanted.count > len(view.done) + len(view.open):
+            waiting = await self._find_place(tx, view, model)
+            if waiting is not None and not view.open:
+                return replace(waiting, moved=moved | waiting.moved)
+            view = await reread(tx, view)
+        return await self._go_on(tx, view, model, moved)
+
+    async def _find_place(self, tx: Transaction, view: View, model: Model) -> Next | None:
+        """None if nodes were chosen. Else what is waited for, or why there is no place."""
+        failures = _failures(view)
+        again = next_try(failures) if failures else Again()
+        if again is None:
+            return await self._fail(tx, view, failures)
+        if view.wanted.if_cold and not view.operation.targets and await _is_loaded(tx, model):
+            return Next(verdict=completed(view, f"{model.name} is loaded already."))
+        if self.files.is_fetching(view) or not are_known(model):
+            fetching = await self.files.look(tx, view, model, share=FETCH_SHARE)
+            # What was fetched may have given the model another run hash: it is read anew at the next look.
+            return fetching or Next(verdict=running(view, f"Choosing a node for {model.name}", next_s=0.0))
+        if is_over(view.operation.deadline_at, view.now):
+            return await self._fail(tx, view, [*failures, _nowhere(view)])
+        return await self._place(tx, view, model, failures, again)
+
+    async def _place(
+        self, tx: Transaction, view: View, model: Model, failures: Sequence[Failure], again: Again
+    ) -> Next | None:
+        await load_store.lock_placing(tx)
+        registry = await self.placer.look(tx, model)
+        if not is_somewhere(model, registry.in_library, registry.staged):
+            return await self.files.look(tx, view, model, share=FETCH_SHARE)
+        lacking = view.wanted.count - len(view.done) - len(view.open)
+        used = frozenset(target.node for target in (*view.done, *view.open))
+        attempt = Attempt(wanted=replace(view.wanted, count=lacking), again=again, used=used)
+        decided = self.placer.decide(model, attempt, registry)
+        key = view.operation.id
+        if decided.is_busy and not self.busy.is_over(key):
+            return _making_room(view, decided.fault.text if decided.fault else "")
+        self.busy.forget(key)
+        if decided.fault is not None:
+            return await self._fail(tx, view, failures, decided.fault)
+        if decided.waits:
+            return _making_room(view, decided.waits)
+        await self.placer.write(tx, view.operation, model, decided, registry)
+        return None
+
+    async def _fail(
+        self, tx: Transaction, view: View, failures: Sequence[Failure], refusal: Fault | None = None
+    ) -> Next:
+        """With every cause. As long as other nodes are at it, they go on, and this is looked at when they are done."""
+        fault = all_causes(failures, [refusal.text] if refusal else []) or _gone(view)
+        if refusal is not None:
+            fault = replace(fault, code=refusal.code if not failures else fault.code)
+        if view.open:
+            return Next(verdict=running(view, fault.text))
+        if view.done:
+            # Those that are there stay; the sentence says what is missing.
+            words = (
+                f"Loaded on {_names(view.done)}; {view.wanted.count - len(view.done)} more have no place. {fault.text}"
+            )
+            return Next(verdict=failed(view, Fault(code=fault.code, text=words)))
+        return await give_up(tx, view, fault)
+
+    async def _go_on(self, tx: Transaction, view: View, model: Model, moved: frozenset[NodeId]) -> Next:
+        """Tell those that are to be told, ask those that are silent, and say how far it is."""
+        if not view.open:
+            return Next(verdict=completed(view, f"Loaded on {_names(view.done)}"), moved=moved)
+        there = await _still_there(tx, view)
+        works: list[Work] = []
+        moments: list[datetime] = []
+        blocked: list[Target] = []
+        for target in view.open:
+            node = view.nodes.get(target.node)
+            if target.state is TargetState.QUEUED:
+                if there & set(plan_of(target).get("waits") or ()):
+                    blocked.append(target)
+                    continue
+                if can_be_sent(node):
+                    works.append(partial(self._send, view, target, model))
+                moments.append(view.now)
+            elif can_be_asked(node):
+                at = asked_at(target, view.now)
+                if view.asks_all or at <= view.now:
+                    works.append(partial(self.teller.ask, target))
+                moments.append(max(at, view.now))
+        if view.operation.deadline_at is not None:
+            moments.append(max(view.operation.deadline_at, view.now))
+        if blocked:
+            moments.append(view.in_seconds(ROOM_S))
+        verdict = running(
+            view, _sentence(view, blocked), progress=_progress(view, blocked), next_at=min(moments, default=None)
+        )
+        return Next(verdict=verdict, works=tuple(works), moved=moved, hears_replicas=bool(blocked))
+
+    async def _send(self, view: View, target: Target, model: Model) -> Told:
+        places = await self.places.of(target.node, plan_of(target).get("from") or (), view.nodes, model)
+        return await self.teller.command(MODEL_LOAD, load_command(target, model, places), target)
+
+
+def _refusal(view: View) -> Fault | None:
+    """Why this load makes no sense any more."""
+    model = view.model
+    if model is None:
+        return _gone(view)
+    if not model.config.is_enabled:
+        return Fault(code="model_disabled", text=f"Model {model.name} was disabled.")
+    if any(plan_of(target).get("revision") != model.run_hash for target in view.open):
+        return Fault(code="model_edited", text=f"Model {model.name} was edited while it was loaded.")
+    return None
+
+
+def _gone(view: View) -> Fault:
+    return Fault(code="model_not_found", text=f"There is no model {view.wanted.model} any more.")
+
+
+def _nowhere(view: View) -> Failure:
+    text = "no node had room for it in time"
+    return Failure(node=NodeId(""), node_name=view.wanted.model, fault=Fault(code=STALLED, text=text))
+
+
+def _failures(view: View) -> list[Failure]:
+    """Oldest first: those of targets that began anew are kept with them."""
+    found: list[tuple[datetime, Failure]] = []
+    for target in view.operation.targets:
+        at = target.finished_at or view.now
+        known = earlier_faults(target.previous)
+        if target.state is TargetState.ERROR:
+            known.append(target.fault or Fault(code=faults.INTERNAL, text="It failed."))
+        found += [(at, Failure(node=target.node, node_name=target.node_name, fault=fault)) for fault in known]
+    return [failure for _, failure in sorted(found, key=lambda item: item[0])]
+
+
+async def _is_loaded(tx: Transaction, model: Model) -> bool:
+    return any(
+        replica.state is ReplicaState.LOADED and replica.revision == model.run_hash
+        for replica in await replica_store.list_replicas(tx, model=model.name)
+    )
+
+
+async def _still_there(tx: Transaction, view: View) -> set[str]:
+    """Of the replicas that somebody here waits for, those that have not ended."""
+    waits = {str(key) for target in view.open for key in plan_of(target).get("waits") or ()}
+    return await replica_store.existing(tx, waits)
+
+
+def _making_room(view: View, words: str) -> Next:
+    progress = replace(view.operation.progress, phase=Phase.MAKING_ROOM)
+    return Next(verdict=running(view, words, progress=progress, next_s=ROOM_S), hears_replicas=True)
+
+
+def _progress(view: View, blocked: Sequence[Target]) -> Progress:
+    progress = progress_of(view)
+    if blocked and len(blocked) == len(view.open):
+        return replace(progress, phase=Phase.MAKING_ROOM)
+    return progress
+
+
+def _sentence(view: View, blocked: Sequence[Target]) -> str:
+    name = view.wanted.model
+    if blocked and len(blocked) == len(view.open):
+        return f"Making room for {name} on {_names(blocked)}"
+    silent = [target for target in view.open if target.state is TargetState.UNCONFIRMED]
+    if silent and len(silent) == len(view.open):
+        return f"{_names(silent)} was told to load {name} and does not answer now"
+    phases = [target.progress.phase for target in view.open if target.progress.phase is not None]
+    word = _WORDS.get(phases[0], "Loading") if phases else "Loading"
+    done = f"; loaded on {_names(view.done)}" if view.done else ""
+    return f"{word} {name} on {_names(view.open)}{done}"
+
+
+def _names(targets: Sequence[Target]) -> str:
+    shown = ", ".join(target.node_name for target in targets[:5])
+    return shown if len(targets) <= 5 else f"{shown} and {len(targets) - 5} more"

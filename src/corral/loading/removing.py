@@ -1,0 +1,69 @@
+"""Copies of deleted models go from every node that has them, also from nodes that come back much later.
+
+Every frontend runs it; a debt is claimed by one of them. Guarantee: a debt goes only when its worker has said that the
+files are gone; contents that other models use stay, which the worker sees to. A node that is away is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from corral.bus.messages import DeleteModel
+from corral.bus.subjects import MODEL_DELETE
+from corral.domain.cluster import Event
+from corral.domain.errors import CorralError
+from corral.domain.node import NodeId
+from corral.domain.operation import OperationId
+from corral.ports.bus import Bus
+from corral.store import assignments as assignment_store
+from corral.store import staged as store
+from corral.store.database import Database, as_uuid
+from corral.store.staged import Removal
+
+LEASE_S = 120.0
+BATCH_MAX = 32
+INTERVAL_S = 2.0
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 600.0
+
+
+class Remover:
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._bus = bus
+
+    async def tick(self) -> int:
+        """Have removed what is due; how many debts went."""
+        async with self._database.transaction() as tx:
+            due = await store.claim_removals(tx, limit=BATCH_MAX, lease_s=LEASE_S)
+        if not due:
+            return 0
+        done = await asyncio.gather(*(self._remove(removal) for removal in due))
+        return sum(done)
+
+    async def follow(self, events: Sequence[Event]) -> bool:
+        """Nodes that are back are asked now. True if there may be something to do."""
+        back = {as_uuid(event.key) for event in events if event.kind in ("node.alive", "node.bus_changed")}
+        known = sorted(NodeId(node) for node in back if node is not None)
+        if known:
+            async with self._database.transaction() as tx:
+                await store.hasten_removals(tx, known)
+        return bool(known) or any(event.kind in ("replica.removed", "model.changed") for event in events)
+
+    async def _remove(self, removal: Removal) -> bool:
+        problem = ""
+        try:
+            await self._bus.request(MODEL_DELETE, DeleteModel(model=removal.model), node=removal.node_id)
+        except CorralError as error:
+            problem = error.message
+        async with self._database.transaction() as tx:
+            if problem:
+                pause_s = min(FIRST_PAUSE_S * float(2 ** min(removal.attempts - 1, 7)), LONGEST_PAUSE_S)
+                await store.put_off_removal(tx, removal, problem, pause_s)
+                return False
+            if removal.operation_id is not None:
+                # Operations first: whoever holds one may be looking at this very debt.
+                await assignment_store.wake_operations(tx, [OperationId(removal.operation_id)])
+            await store.end_removal(tx, removal)
+            return True

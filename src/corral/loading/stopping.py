@@ -1,0 +1,74 @@
+"""The one way in which a replica's process is ended: exactly that one, acknowledged, tried until it is.
+
+Every frontend runs it; a row is claimed by one of them. Guarantees: a row goes only when its worker has said that
+exactly this process has ended, and only if the row is still what it was. A worker that does not answer keeps its row,
+and is asked again after a pause that doubles to four minutes. Nothing coarser is ever sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from corral.bus.messages import ModelStopped, StopModel
+from corral.bus.subjects import MODEL_STOP
+from corral.domain.cluster import Event
+from corral.domain.errors import CorralError
+from corral.domain.replica import Replica, ReplicaState
+from corral.policy.loading import stop_pause_s
+from corral.ports.bus import Bus
+from corral.store import replicas as store
+from corral.store.database import Database
+
+# While a frontend waits for a worker, nobody else asks it.
+LEASE_S = 120.0
+BATCH_MAX = 32
+INTERVAL_S = 1.0
+
+
+class Stopper:
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._bus = bus
+
+    async def tick(self) -> int:
+        """End what is due; how many rows went."""
+        async with self._database.transaction() as tx:
+            stops = await store.claim_stops(tx, limit=BATCH_MAX, lease_s=LEASE_S)
+        if not stops:
+            return 0
+        gone = await asyncio.gather(*(self._stop(stop.replica) for stop in stops))
+        return sum(gone)
+
+    @staticmethod
+    def is_called_by(events: Sequence[Event]) -> bool:
+        """Whether something was marked just now: there is no need to wait for the interval."""
+        return any(
+            event.kind == "replica.changed" and event.data.get("state") == ReplicaState.UNLOADING for event in events
+        )
+
+    async def _stop(self, replica: Replica) -> bool:
+        problem = await self._ask(replica)
+        async with self._database.transaction() as tx:
+            if problem is None:
+                return await store.remove_stopped(tx, replica, replica.stop_reason or "It was unloaded.")
+            await store.put_off_stop(tx, replica, problem, stop_pause_s(replica.stop_attempts))
+            return False
+
+    async def _ask(self, replica: Replica) -> str | None:
+        """None: the process has ended. Else what kept it, in short."""
+        wish = StopModel(process_key=replica.process_key, expected_address=replica.address)
+        try:
+            answer = await self._bus.request(MODEL_STOP, wish, node=replica.node_id)
+        except CorralError as error:
+            return error.message
+        return problem_of(answer, replica)
+
+
+def problem_of(answer: ModelStopped, replica: Replica) -> str | None:
+    if not answer.terminated:
+        return answer.problem or "The worker says that it has not ended."
+    if not answer.matched and answer.address and replica.address and answer.address != replica.address:
+        # Ours is the only row that may have this key: its engine was started anew, and the next report says where.
+        return f"Its engine answers at {answer.address} by now."
+    return None

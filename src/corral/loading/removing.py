@@ -6,8 +6,9 @@ files are gone; contents that other models use stay, which the worker sees to. A
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import structlog
 
 from corral.bus.messages import DeleteModel
 from corral.bus.subjects import MODEL_DELETE
@@ -16,31 +17,47 @@ from corral.domain.errors import CorralError
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId
 from corral.ports.bus import Bus
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.tasks import Tasks
 from corral.store import assignments as assignment_store
 from corral.store import staged as store
 from corral.store.database import Database, as_uuid
 from corral.store.staged import Removal
 
+log = structlog.get_logger(__name__)
+
 LEASE_S = 120.0
-BATCH_MAX = 32
+AT_A_TIME = 64
 INTERVAL_S = 2.0
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
 
 
 class Remover:
-    def __init__(self, database: Database, bus: Bus) -> None:
+    def __init__(
+        self, database: Database, bus: Bus, *, on_crash: Callable[[BaseException], None] | None = None
+    ) -> None:
         self._database = database
         self._bus = bus
+        self._tasks = Tasks("remover", on_crash)
 
     async def tick(self) -> int:
-        """Have removed what is due; how many debts went."""
-        async with self._database.transaction() as tx:
-            due = await store.claim_removals(tx, limit=BATCH_MAX, lease_s=LEASE_S)
-        if not due:
+        """Ask for what is due; how many debts that are."""
+        free = AT_A_TIME - len(self._tasks)
+        if free <= 0:
             return 0
-        done = await asyncio.gather(*(self._remove(removal) for removal in due))
-        return sum(done)
+        async with self._database.transaction() as tx:
+            due = await store.claim_removals(tx, limit=free, lease_s=LEASE_S)
+        for removal in due:
+            self._tasks.start(self._remove(removal), name=f"remove {removal.model}")
+        return len(due)
+
+    async def idle(self) -> None:
+        """Return when nobody is being waited for."""
+        await self._tasks.join()
+
+    async def close(self) -> None:
+        await self._tasks.close()
 
     async def follow(self, events: Sequence[Event]) -> bool:
         """Nodes that are back are asked now. True if there may be something to do."""
@@ -51,19 +68,24 @@ class Remover:
                 await store.hasten_removals(tx, known)
         return bool(known) or any(event.kind in ("replica.removed", "model.changed") for event in events)
 
-    async def _remove(self, removal: Removal) -> bool:
+    async def _remove(self, removal: Removal) -> None:
         problem = ""
         try:
             await self._bus.request(MODEL_DELETE, DeleteModel(model=removal.model), node=removal.node_id)
         except CorralError as error:
             problem = error.message
+        outcome = await attempt(lambda: self._write(removal, problem))
+        if isinstance(outcome, Failed):
+            # The claim runs out, and it is asked again: removing what is gone changes nothing.
+            log.warning("could not write what became of a removal", model=removal.model, error=outcome.sentence)
+
+    async def _write(self, removal: Removal, problem: str) -> None:
         async with self._database.transaction() as tx:
             if problem:
                 pause_s = min(FIRST_PAUSE_S * float(2 ** min(removal.attempts - 1, 7)), LONGEST_PAUSE_S)
                 await store.put_off_removal(tx, removal, problem, pause_s)
-                return False
+                return
             if removal.operation_id is not None:
                 # Operations first: whoever holds one may be looking at this very debt.
                 await assignment_store.wake_operations(tx, [OperationId(removal.operation_id)])
             await store.end_removal(tx, removal)
-            return True

@@ -7,8 +7,9 @@ and is asked again after a pause that doubles to four minutes. Nothing coarser i
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import structlog
 
 from corral.bus.messages import ModelStopped, StopModel
 from corral.bus.subjects import MODEL_STOP
@@ -17,28 +18,44 @@ from corral.domain.errors import CorralError
 from corral.domain.replica import Replica, ReplicaState
 from corral.policy.loading import stop_pause_s
 from corral.ports.bus import Bus
+from corral.runtime.guard import Failed, attempt
+from corral.runtime.tasks import Tasks
 from corral.store import replicas as store
 from corral.store.database import Database
 
+log = structlog.get_logger(__name__)
+
 # While a frontend waits for a worker, nobody else asks it.
 LEASE_S = 120.0
-BATCH_MAX = 32
+AT_A_TIME = 64
 INTERVAL_S = 1.0
 
 
 class Stopper:
-    def __init__(self, database: Database, bus: Bus) -> None:
+    def __init__(
+        self, database: Database, bus: Bus, *, on_crash: Callable[[BaseException], None] | None = None
+    ) -> None:
         self._database = database
         self._bus = bus
+        self._tasks = Tasks("stopper", on_crash)
 
     async def tick(self) -> int:
-        """End what is due; how many rows went."""
-        async with self._database.transaction() as tx:
-            stops = await store.claim_stops(tx, limit=BATCH_MAX, lease_s=LEASE_S)
-        if not stops:
+        """Begin to end what is due; how many that are. One worker that does not answer holds up nobody else."""
+        free = AT_A_TIME - len(self._tasks)
+        if free <= 0:
             return 0
-        gone = await asyncio.gather(*(self._stop(stop.replica) for stop in stops))
-        return sum(gone)
+        async with self._database.transaction() as tx:
+            stops = await store.claim_stops(tx, limit=free, lease_s=LEASE_S)
+        for stop in stops:
+            self._tasks.start(self._stop(stop.replica), name=f"stop {stop.replica.process_key}")
+        return len(stops)
+
+    async def idle(self) -> None:
+        """Return when nobody is being waited for."""
+        await self._tasks.join()
+
+    async def close(self) -> None:
+        await self._tasks.close()
 
     @staticmethod
     def is_called_by(events: Sequence[Event]) -> bool:
@@ -47,13 +64,19 @@ class Stopper:
             event.kind == "replica.changed" and event.data.get("state") == ReplicaState.UNLOADING for event in events
         )
 
-    async def _stop(self, replica: Replica) -> bool:
+    async def _stop(self, replica: Replica) -> None:
         problem = await self._ask(replica)
+        outcome = await attempt(lambda: self._write(replica, problem))
+        if isinstance(outcome, Failed):
+            # The claim runs out, and it is asked again: ending what has ended changes nothing.
+            log.warning("could not write what became of a replica", replica=replica.id, error=outcome.sentence)
+
+    async def _write(self, replica: Replica, problem: str | None) -> None:
         async with self._database.transaction() as tx:
             if problem is None:
-                return await store.remove_stopped(tx, replica, replica.stop_reason or "It was unloaded.")
-            await store.put_off_stop(tx, replica, problem, stop_pause_s(replica.stop_attempts))
-            return False
+                await store.remove_stopped(tx, replica, replica.stop_reason or "It was unloaded.")
+            else:
+                await store.put_off_stop(tx, replica, problem, stop_pause_s(replica.stop_attempts))
 
     async def _ask(self, replica: Replica) -> str | None:
         """None: the process has ended. Else what kept it, in short."""

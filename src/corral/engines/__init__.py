@@ -1,4 +1,4 @@
-"""What comes with Corral: the built-in gallery and the launchers of engines that have no OpenAI server of their own.
+"""What comes with Corral: the built-in galleries and the launchers of engines that have no OpenAI server of their own.
 
 Launchers are programs: they are copied beside an engine and run by its interpreter, so they import nothing of Corral.
 """
@@ -19,3 +19,8 @@ def launcher_file(name: str) -> Path | None:
 def gallery_files() -> tuple[Path, ...]:
     """The files of the built-in gallery."""
     return tuple(sorted((_HERE / "gallery").glob("*.yaml")))
+
+
+def model_gallery_files() -> tuple[Path, ...]:
+    """The files of the built-in gallery of models."""
+    return tuple(sorted((_HERE / "models").glob("*.yaml")))

@@ -1,0 +1,95 @@
+"""Changing rules, and the ones that a frontend is started with.
+
+Guarantee: a seed is read whole before anything is written, and one wrong entry stops the start; what it lists is made
+so at every start, what it does not list is left alone. Saving a rule forgets that it could not be met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from corral.backends.documents import load_document
+from corral.domain.errors import InvalidRequest
+from corral.domain.replica import Rule
+from corral.policy.models.rules import CODE, from_mapping, to_mapping
+from corral.store import access as access_store
+from corral.store import models as model_store
+from corral.store import rules as store
+from corral.store.database import Transaction
+
+SEED_RULES_MAX = 10_000
+
+
+async def save(tx: Transaction, rule: Rule, actor: str) -> bool:
+    """Whether it says something new."""
+    is_new = await store.save_rule(tx, rule)
+    if is_new:
+        await access_store.record(tx, actor, "rule.save", rule.model[:255], json.dumps(to_mapping(rule))[:1000])
+    return is_new
+
+
+async def put(tx: Transaction, model: str, value: object, actor: str) -> Rule:
+    """Replace a rule by what a person wrote; what it says of routing stays when it is not spoken of.
+
+    An alias means its model.
+    """
+    name = await model_store.find_owner(tx, model) or model
+    if isinstance(value, dict) and model != name:
+        value = {key: item for key, item in value.items() if key not in ("model", "model_name")}
+    rule = from_mapping(value, model=name, keeps=await store.find_rule(tx, name))
+    await save(tx, rule, actor)
+    return await store.get_rule(tx, name)
+
+
+async def remove(tx: Transaction, model: str, actor: str) -> Rule:
+    """The rule that was there."""
+    rule = await store.get_rule(tx, await model_store.find_owner(tx, model) or model)
+    await store.delete_rule(tx, rule.model)
+    await model_store.put_applied(tx, (), [("rule", rule.model)])
+    await access_store.record(tx, actor, "rule.remove", rule.model[:255])
+    return rule
+
+
+def read_seed(inline: str, text: str) -> tuple[Rule, ...]:
+    """The rules of the settings: a JSON list first, then the YAML of a file. Any wrong entry is an error.
+
+    A model that is in both has the rule of the file: it comes later.
+    """
+    rules: dict[str, Rule] = {}
+    for value in (*_listed(inline, "rules", is_json=True), *_listed(text, "rules_file", is_json=False)):
+        rule = from_mapping(value)
+        rules[rule.model] = rule
+    if len(rules) > SEED_RULES_MAX:
+        raise InvalidRequest(f"More than {SEED_RULES_MAX} rules are too many.", code=CODE)
+    return tuple(rules.values())
+
+
+async def seed(tx: Transaction, rules: Sequence[Rule]) -> int:
+    """Make the rules of the settings so. How many said something new."""
+    changed = 0
+    for rule in sorted(rules, key=lambda one: one.model):
+        known = await store.find_rule(tx, rule.model)
+        if known is None or to_mapping(known) != to_mapping(rule):
+            changed += await save(tx, rule, "settings")
+    return changed
+
+
+def _listed(text: str, where: str, *, is_json: bool) -> Sequence[Any]:
+    if not text.strip():
+        return ()
+    if is_json:
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise InvalidRequest(
+                f"{where}: this is not JSON.", hint='Write [{"model": "chat", "min_replicas": 1}].', code=CODE
+            ) from error
+    else:
+        found = load_document(text, where)
+    if isinstance(found, dict) and set(found) == {"rules"}:
+        found = found["rules"]
+    if not isinstance(found, list):
+        raise InvalidRequest(f"{where}: a list of rules was expected.", code=CODE)
+    return found

@@ -39,6 +39,8 @@ COMMANDS: dict[str, Entry] = {
     "down": _entry(
         _LOCAL, "cluster", "down", "Stop what `corral up` started on this machine, and wait until it has stopped."
     ),
+    "run": _entry(_NOUNS, "run", "run", "Ask a model one thing."),
+    "chat": _entry(_NOUNS, "chat", "chat", "Talk with a model."),
     "nodes": _entry(_NOUNS, "nodes", "app", "The machines of the cluster."),
     "backends": _entry(_NOUNS, "backends", "app", "Engines: what there is, what is installed where, and changing it."),
     "operations": _entry(_NOUNS, "operations", "app", "What is under way, and what has ended."),

@@ -10,6 +10,7 @@ from corral.client.access import KeyCalls, TokenCalls
 from corral.client.backends import BackendCalls, ProcessCalls
 from corral.client.events import StreamItem, watch
 from corral.client.http import Call, Transport
+from corral.client.inference import InferenceCalls
 from corral.client.nodes import LabelCalls, NodeCalls
 from corral.client.operations import IntentCalls, OperationCalls
 from corral.ports.runtime import Clock, Ids
@@ -33,6 +34,7 @@ class CorralClient:
         self.intents = IntentCalls(self._transport)
         self.backends = BackendCalls(self._transport)
         self.processes = ProcessCalls(self._transport)
+        self.inference = InferenceCalls(self._transport)
 
     @property
     def url(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from corral.domain.errors import CorralError, NotFound, Unavailable
 
@@ -17,15 +17,6 @@ class ModelLoading(Unavailable):
     """The model is being loaded; the request has waited as long as it may."""
 
     code = "model_loading"
-
-    def __init__(self, message: str, *, loading: dict[str, Any], retry_after_s: float) -> None:
-        super().__init__(
-            message,
-            hint="The load goes on; ask again after the time in Retry-After.",
-            details={"loading": loading},
-        )
-        self.loading = loading
-        self.retry_after_s = round(retry_after_s)
 
 
 class LoadFailed(CorralError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from corral.domain.errors import CorralError
@@ -18,6 +19,7 @@ from corral.serving.use import Held
 from corral.store.use import Served
 
 STREAM = "text/event-stream"
+SHORTEST_WAIT_S = 0.05
 # An answer up to this size is gathered before it is passed on.
 GATHERED_BYTES_MAX = 8 * 1024 * 1024
 # A single event that is larger is passed on in pieces.
@@ -43,6 +45,16 @@ class _TryAnother(Exception):
     """This replica answered, and another one may answer better."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A call to be answered. `wait_s`: the caller wants to wait for its model no longer than this."""
+
+    model: Served
+    path: str
+    body: bytes = field(repr=False)
+    wait_s: float | None = None
+
+
 class Relay:
     """`wait_s` is how long a request may wait for its model; 0: as long as the load takes."""
 
@@ -51,14 +63,14 @@ class Relay:
         self._engines = engines
         self._wait_s = wait_s
 
-    async def pass_on(self, model: Served, path: str, body: bytes, sink: Sink) -> None:
+    async def pass_on(self, wish: Wish, sink: Sink) -> None:
         """Have the call answered. `CorralError`: nothing has been passed on yet, and this is what to say instead."""
-        visit = self.router.visit(model, self._wait_s)
+        visit = self.router.visit(wish.model, self._allowed_s(wish))
         while True:
             held = await visit.replica()
             with held:
                 replica = held.replica
-                call = EngineCall(address=replica.address, path=path, body=body, key=replica.engine_key)
+                call = EngineCall(address=replica.address, path=wish.path, body=wish.body, key=replica.engine_key)
                 try:
                     async with self._engines.call(call) as answer:
                         await self._answer(visit, held, answer, sink)
@@ -68,6 +80,11 @@ class Relay:
                     visit.lost(held, _as_lost(error, held))
                 else:
                     return
+
+    def _allowed_s(self, wish: Wish) -> float:
+        """Less than what is set, never more. 0 means no limit, so the shortest wait that can be asked for is short."""
+        asked_s = self._wait_s if wish.wait_s is None else max(SHORTEST_WAIT_S, wish.wait_s)
+        return min(asked_s, self._wait_s or asked_s)
 
     async def _answer(self, visit: Visit, held: Held, answer: EngineAnswer, sink: Sink) -> None:
         if answer.status in _NOT_OURS:

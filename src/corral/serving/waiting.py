@@ -215,7 +215,11 @@ def still_loading(model: str, operation: Operation | None, left_s: float | None,
         words.append(f"{loading['progress']:.0f}%")
     if left_s is not None:
         words.append(f"about {left_s:.0f} s left")
-    return ModelLoading(", ".join(words) + ".", loading=loading, retry_after_s=retry_after_s(left_s, budget_s))
+    return ModelLoading(
+        ", ".join(words) + ".",
+        hint="The load goes on; ask again after the time in Retry-After.",
+        details={"loading": loading, "retry_after_s": round(retry_after_s(left_s, budget_s))},
+    )
 
 
 def loading_object(model: str, operation: Operation | None, left_s: float | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def rendered(path: str, error: CorralError, request_id: str | None) -> bytes:
     body = envelope(path, code, message, hint=error.hint, details=error.details, request_id=request_id)
     body["error"] |= {"type": _type(error), "param": "model" if error.slug.startswith("model_") else None}
     if isinstance(error, ModelLoading):
-        body["loading"] = error.loading
+        body["loading"] = error.details["loading"]
     return json.dumps(body, default=str).encode()
 
 
@@ -37,7 +37,7 @@ def _type(error: CorralError) -> str:
 
 def headers(error: CorralError) -> list[tuple[bytes, bytes]]:
     if isinstance(error, ModelLoading):
-        return [(b"retry-after", str(error.retry_after_s).encode())]
+        return [(b"retry-after", str(error.details["retry_after_s"]).encode())]
     if isinstance(error, Unavailable):
         return [(b"retry-after", str(RETRY_AFTER_S).encode())]
     if error.status == 401:

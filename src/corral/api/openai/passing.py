@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
@@ -21,11 +22,12 @@ from corral.api.parts import Parts, bearer
 from corral.domain.errors import CorralError, InvalidRequest
 from corral.runtime.tasks import Tasks
 from corral.serving.errors import ModelNotFound
-from corral.serving.relay import STREAM, AnswerCut
+from corral.serving.relay import STREAM, AnswerCut, Wish
 from corral.serving.use import Held
 from corral.store.use import Served
 
 OWNER = "corral"
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?", re.ASCII | re.IGNORECASE)
 
 
 class AsgiSink:
@@ -89,10 +91,14 @@ class Calls(_Route):
                 f"Model {model.name} does not answer {self._call}; it is for {', '.join(model.serves)}.",
                 code="model_serves_other",
             )
-        body = sent.for_engine(model.name, model.defaults, self._call)
-        sink = AsgiSink(send)
+        wish = Wish(
+            model=model,
+            path=self.path,
+            body=sent.for_engine(model.name, model.defaults, self._call),
+            wait_s=_preferred_wait_s(request),
+        )
         try:
-            await _while_there(request.receive, lambda: parts.relay.pass_on(model, self.path, body, sink))
+            await _while_there(request.receive, lambda: parts.relay.pass_on(wish, AsgiSink(send)))
         except AnswerCut:
             return  # Ending without an end is how the client hears of it.
 
@@ -117,6 +123,12 @@ class ShowModel(_Route):
 
 def model_object(model: Served) -> dict[str, object]:
     return {"id": model.name, "object": "model", "created": int(model.created_at.timestamp()), "owned_by": OWNER}
+
+
+def _preferred_wait_s(request: Request) -> float | None:
+    """`Prefer: wait=2` (RFC 7240): how long the client wants to wait for a model that has to be loaded."""
+    found = _WAIT.search(request.headers.get("prefer", ""))
+    return float(found[1]) if found else None
 
 
 async def _send_json(send: Send, value: object) -> None:

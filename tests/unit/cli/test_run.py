@@ -1,0 +1,144 @@
+"""`corral run` and `corral chat`: what is sent, what is printed where, and loads on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.unit.cli.conftest import Corral, bodies
+from tests.unit.client.standin import OPERATION, Answer, StandIn, an_operation, json_answer, refusal
+
+ROUTE = "POST /v1/chat/completions"
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+
+
+def says(*words: str, ends: bool = True, error: str = "") -> Answer:
+    """A stream of OpenAI's kind."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Corral-Node": "attic"})
+        await stream.prepare(request)
+        for word in words:
+            chunk = {"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]}
+            await stream.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        if error:
+            said = {"error": {"message": error, "type": "server_error", "code": "engine_lost", "param": None}}
+            await stream.write(f"data: {json.dumps(said)}\n\n".encode())
+        elif ends:
+            last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+            usage = {"choices": [], "usage": USAGE}
+            await stream.write(f"data: {json.dumps(last)}\n\ndata: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
+        return stream
+
+    return answer
+
+
+def is_loading(**loading: Any) -> Answer:
+    hint = "The load goes on; ask again after the time in Retry-After."
+    details = {"loading": {"model": "smollm2", "state": "staging", "progress": 40.0} | loading}
+    error = {
+        "code": "model_loading",
+        "type": "model_loading",
+        "message": f"Model smollm2 is loading. {hint}",
+        "hint": hint,
+        "details": details,
+    }
+    return json_answer({"error": error} | details, 503)
+
+
+@pytest.mark.behaviour("CLI-RUN-1")
+def test_an_answer_goes_to_standard_output_and_nothing_else_does(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, says("Because", " of\n", "hay."))
+    done = corral("run", "smollm2", "Why", "is", "it?", "--system", "Be brief.", "--max-tokens", "9")
+    assert (done.code, done.out, done.err) == (0, "Because of\nhay.\n", "")
+    (sent,) = bodies(frontend, ROUTE)
+    assert sent["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Why is it?"},
+    ]
+    assert (sent["model"], sent["stream"], sent["max_tokens"]) == ("smollm2", True, 9)
+    assert "temperature" not in sent
+
+
+@pytest.mark.behaviour("CLI-RUN-1")
+def test_the_question_may_come_from_standard_input_alone_or_beside_words(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, says("yes"))
+    assert corral("run", "smollm2", typed="from a pipe\n").code == 0
+    assert corral("run", "smollm2", "Summarise this:", "-", typed="a long text\n").code == 0
+    asked = [sent["messages"][-1]["content"] for sent in bodies(frontend, ROUTE)]
+    assert asked == ["from a pipe", "Summarise this:\n\na long text"]
+    for nothing in (corral("run", "smollm2", is_terminal=True), corral("run", "smollm2", typed=" \n")):
+        assert nothing.code == 1
+        assert "hint: corral run MODEL" in nothing.err
+
+
+@pytest.mark.behaviour("CLI-RUN-1")
+def test_as_json_an_answer_is_one_object_with_its_usage(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, says("a", "b"))
+    done = corral("run", "smollm2", "x", "--json")
+    assert json.loads(done.out) == {
+        "model": "smollm2",
+        "node": "attic",
+        "content": "ab",
+        "finish_reason": "stop",
+        "usage": USAGE,
+    }
+
+
+@pytest.mark.behaviour("CLI-RUN-2")
+def test_a_model_that_is_being_loaded_is_followed_and_then_asked_again(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, is_loading(operation_id=OPERATION), says("at last"))
+    done = an_operation(kind="model_load", name="smollm2", state="completed", isBackend=False, nodes=[])
+    frontend.on(f"GET /api/operations/{OPERATION}", json_answer(done))
+    told = corral("run", "smollm2", "x", "--json")
+    assert told.code == 0
+    assert json.loads(told.out)["content"] == "at last"
+    assert "smollm2: completed" in told.err
+    assert [seen.headers["Prefer"] for seen in frontend.seen if seen.path == "/v1/chat/completions"] == ["wait=2"] * 2
+
+
+@pytest.mark.behaviour("CLI-RUN-2")
+def test_a_refusal_is_told_once_with_its_hint(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, refusal(404, "model_not_found", "There is no model named 'x'. Was y meant?", "Was y meant?"))
+    told = corral("run", "x", "hello")
+    assert told.code == 1
+    assert told.err == "error: There is no model named 'x'.\n\nhint: Was y meant?\n"
+    assert told.out == ""
+
+
+@pytest.mark.behaviour("CLI-RUN-2")
+def test_an_answer_that_breaks_off_is_an_error_after_what_was_said(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, says("half", error="The engine went away."))
+    told = corral("run", "smollm2", "x")
+    assert (told.code, told.out) == (1, "half")
+    assert "The engine went away." in told.err
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, says("a\x1b[2Jb\n"))
+    assert "\x1b" not in corral("run", "smollm2", "x").out
+
+
+@pytest.mark.behaviour("CLI-RUN-3")
+def test_a_chat_remembers_what_was_said_until_it_begins_anew(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(ROUTE, says("one"), says("two"), says("three"))
+    done = corral("chat", "smollm2", "--system", "Be brief.", typed="first\n\nsecond\n/new\nthird\n")
+    assert (done.code, done.out) == (0, "one\ntwo\nthree\n")
+    turns = [[message["content"] for message in sent["messages"]] for sent in bodies(frontend, ROUTE)]
+    assert turns == [
+        ["Be brief.", "first"],
+        ["Be brief.", "first", "one", "second"],
+        ["Be brief.", "third"],
+    ]
+
+
+@pytest.mark.behaviour("CLI-RUN-3")
+def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corral: Corral, frontend: StandIn) -> None:
+    frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
+    told = corral("chat", "nope", typed="hello\n", is_terminal=True)
+    assert told.code == 1
+    assert "There is no model named 'nope'." in told.err
+    assert bodies(frontend, ROUTE) == []

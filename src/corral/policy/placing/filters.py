@@ -129,7 +129,7 @@ class Ask:
         wish = self.demand.threads
         if wish is None:
             wish = max(1, need.threads, free // 2)
-        return min(wish, free)
+        return max(0, min(wish, free))
 
 
 def uses_gpu(room: Room, need: Need) -> bool:

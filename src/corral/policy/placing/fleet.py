@@ -50,7 +50,7 @@ class Room(NamedTuple):
     # Under the budget, less what running loads have reserved.
     vram: int | None
     ram: int | None
-    # Beyond what was handed out; 0 or more.
+    # Beyond what was handed out.
     threads: int | None
     disk: int | None
     has_gpu: bool
@@ -68,7 +68,8 @@ class Fleet:
 
     rooms: Mapping[NodeId, Room]
     by_node: Mapping[NodeId, Sequence[Replica]]
-    by_model: Mapping[str, Sequence[Replica]]
+    # The same rows again, and so not shown twice.
+    by_model: Mapping[str, Sequence[Replica]] = field(repr=False)
     models: Mapping[str, ModelView]
     by_group: Mapping[str, Sequence[str]]
     rules: Mapping[str, Rule]
@@ -174,7 +175,7 @@ def _room(node: Node, replicas: Sequence[Replica]) -> Room:
         is_candidate=node.type is NodeType.BACKEND and is_schedulable(node),
         vram=_vram(node, replicas),
         ram=ram,
-        threads=None if hardware.cpu_threads is None else max(0, hardware.cpu_threads - node.held_threads),
+        threads=None if hardware.cpu_threads is None else hardware.cpu_threads - node.held_threads,
         disk=None if disk is None else disk - node.reserved_disk,
         has_gpu=bool(hardware.total_vram),
         is_unified=is_unified,

@@ -28,7 +28,8 @@ class Scene:
         self.folder = root
         self.origins = PretendOrigins()
         self.storage = options.pop("storage", None)
-        self.options = LibraryOptions(**{"frontend_id": FRONTEND, "folder": root} | options)
+        values: dict[str, Any] = {"frontend_id": FRONTEND, "folder": root}
+        self.options = LibraryOptions(**values | options)
         self.library = self.another()
 
     def another(self) -> Library:

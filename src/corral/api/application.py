@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from corral import __version__
-from corral.api import access, backends, cluster, errors, events, node_self, nodes, openai, operations
+from corral.api import access, backends, cluster, errors, events, files, node_self, nodes, openai, operations
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
 from corral.api.parts import Parts
@@ -38,7 +38,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.metrics = metrics
     errors.install(app)
     app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES])
-    routers = (cluster, node_self, nodes, operations, backends, access, events, openai)
+    routers = (cluster, node_self, nodes, operations, backends, access, events, openai, files)
     for module in routers:
         app.include_router(module.router)
     return app

@@ -25,6 +25,8 @@ _access = logging.getLogger(__name__)
 BODY_BYTES_MAX = 1024 * 1024
 # Chats carry pictures and long documents.
 INFERENCE_BODY_BYTES_MAX = 32 * 1024 * 1024
+# Files of models; they go to the disk as they come.
+UPLOAD_BODY_BYTES_MAX = 50 * 1024 * 1024 * 1024
 # A client that sends too much reads the answer only when it is done sending; this much we let it.
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -86,6 +88,8 @@ class Edge:
 
 
 def _limit(path: str) -> int:
+    if path.startswith("/api/files/"):
+        return UPLOAD_BODY_BYTES_MAX
     return INFERENCE_BODY_BYTES_MAX if path.startswith("/v1/") else BODY_BYTES_MAX
 
 

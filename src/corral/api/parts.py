@@ -14,6 +14,8 @@ from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
 from corral.domain.access import Principal
 from corral.events.feed import Feed
+from corral.library.library import Library
+from corral.models.gallery import ModelGallery
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
 from corral.operations.admission import Admission
@@ -26,6 +28,7 @@ from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
 from corral.serving.relay import Relay
 from corral.store.database import Database
+from corral.transfer.inbox import Inbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,8 @@ class Parts:
     catalog: Catalog
     refresher: Refresher
     upgrades: UpgradeCheck
+    models: ModelGallery
+    model_refresher: Refresher
     admission: Admission
     deltas: Deltas
     reports: Reports
@@ -61,10 +66,13 @@ class Parts:
     relay: Relay
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
+    library: Library
     # How many operations this frontend drives.
     held: Callable[[], int]
     # Why this frontend does not serve yet; None when it does.
     not_ready: Callable[[], str | None]
+    # Files that admins are sending; made with the first of them.
+    inbox: Inbox | None = None
 
 
 # A coroutine although it awaits nothing: the framework would run a plain function in a thread, on every request.

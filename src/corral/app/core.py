@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
@@ -22,7 +23,7 @@ from corral.access.tokens import ensure_local_token
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
 from corral.app.no_engines import NoEngines, NoLoads
-from corral.app.no_network import NoNetwork
+from corral.app.no_network import NoNetwork, NoOrigins
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
 from corral.backends.catalog import Catalog
@@ -35,7 +36,11 @@ from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationKind
+from corral.domain.replica import Rule
 from corral.events.feed import Feed
+from corral.library.library import Library, LibraryOptions
+from corral.models import rules as rule_flow
+from corral.models.gallery import ModelGallery, read_models
 from corral.nodes.commands import note_bus
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
@@ -49,7 +54,9 @@ from corral.ports.credentials import BusCredentials
 from corral.ports.engines import Engines
 from corral.ports.fetch import Fetcher
 from corral.ports.loads import Loads
+from corral.ports.origin import Origins
 from corral.ports.runtime import Clock, Ids
+from corral.ports.storage import Storage
 from corral.reconcile.leader import Leader
 from corral.reconcile.liveness import LivenessCheck
 from corral.reconcile.upkeep import Presence, Pruner
@@ -94,6 +101,9 @@ class CoreOptions:
     admin_key: str | None = None
     local_join_token: str | None = None
     galleries: tuple[Gallery, ...] = ()
+    model_galleries: tuple[Gallery, ...] = ()
+    # Made so at every start; others are left alone.
+    rules: tuple[Rule, ...] = ()
     gallery_interval_s: float = 3600.0
     prefers_development: bool = False
     upgrades_by_itself: bool = False
@@ -101,6 +111,10 @@ class CoreOptions:
     operation_lease_s: float = 30.0
     # How many nodes one operation speaks to at once.
     fan_out: int = 128
+    # Where the files of models are kept; None: nowhere, and none can be fetched.
+    library_dir: Path | None = None
+    # All workers see the library's folder themselves.
+    has_shared_models: bool = False
     # How long a request may wait for its model; 0: as long as the load takes.
     request_wait_s: float = 60.0
 
@@ -117,6 +131,8 @@ class World:
     rng: random.Random
     fetcher: Fetcher = field(default_factory=NoNetwork)
     engines: Engines = field(default_factory=NoEngines)
+    origins: Origins = field(default_factory=NoOrigins)
+    storage: Storage | None = None
     # Instead of our own way to load a model.
     loads: Loads | None = None
 
@@ -142,6 +158,15 @@ class Core:
         self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
         pace = refreshing.Pace(every_s=options.gallery_interval_s)
         self.refresher = Refresher(world.database, world.fetcher, world.clock, options.galleries, pace=pace)
+        self.models = ModelGallery(world.database, options.model_galleries)
+        self.model_refresher = Refresher(
+            world.database,
+            world.fetcher,
+            world.clock,
+            options.model_galleries,
+            pace=pace,
+            kind=refreshing.Kind(name="models", read=read_models),
+        )
         self.upgrades = UpgradeCheck(
             world.database,
             self.catalog,
@@ -149,6 +174,7 @@ class Core:
             world.clock,
             request_upgrade=self._request_upgrade if options.upgrades_by_itself else None,
         )
+        self.library = self._make_library()
         self.admission = Admission(world.database, self.catalog, world.ids)
         self.deltas = Deltas(world.bus, options.frontend_id)
         self.dispatcher = self._make_dispatcher()
@@ -166,7 +192,11 @@ class Core:
         self.presence_loop = self._loop("presence", PRESENCE_INTERVAL_S, self._presence.tick)
         self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
         self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
+        self.model_gallery_loop = self._loop(
+            "model galleries", refreshing.LOOK_INTERVAL_S, self.model_refresher.tick, leader_only=True
+        )
         self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
+        self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
         self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
         self._loops = (
@@ -177,7 +207,9 @@ class Core:
             self.liveness_loop,
             self.prune_loop,
             self.gallery_loop,
+            self.model_gallery_loop,
             self.upgrade_loop,
+            self.library_loop,
             self.count_loop,
             self.use_loop,
             *self.dispatcher.loops,
@@ -191,6 +223,7 @@ class Core:
 
     async def start(self) -> None:
         await self._boot()
+        await self.library.start()
         for loop in self._loops:
             await loop.start()
         self._not_ready = None
@@ -202,6 +235,7 @@ class Core:
             await loop.stop()
         for last_act in (
             self.router.stop,
+            self.library.stop,
             self.dispatcher.stop,
             self.heartbeats.flush,
             self.leader.release,
@@ -232,6 +266,7 @@ class Core:
             made = await ensure_first_key(tx, self._world.ids, self._options.admin_key)
             if self._options.local_join_token:
                 await ensure_local_token(tx, self._world.ids, self._options.local_join_token)
+            await rule_flow.seed(tx, self._options.rules)
         self.first_key = made or self.first_key
         await self.feed.begin()
         await self._reread()
@@ -270,6 +305,18 @@ class Core:
             self.deltas,
         )
 
+    def _make_library(self) -> Library:
+        options, world = self._options, self._world
+        return Library(
+            LibraryOptions(
+                frontend_id=options.frontend_id, folder=options.library_dir, is_shared=options.has_shared_models
+            ),
+            world.database,
+            world.origins,
+            world.clock,
+            world.storage,
+        )
+
     def _make_router(self) -> Router:
         world = self._world
         snapshot, use = Snapshot(world.database), Use(world.database, world.clock, self._options.frontend_id)
@@ -303,10 +350,13 @@ class Core:
             catalog=self.catalog,
             refresher=self.refresher,
             upgrades=self.upgrades,
+            models=self.models,
+            model_refresher=self.model_refresher,
             admission=self.admission,
             deltas=self.deltas,
             reports=Reports(world.database),
             fetcher=world.fetcher,
+            library=self.library,
             relay=Relay(self.router, world.engines, options.request_wait_s),
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
@@ -325,12 +375,14 @@ class Core:
     async def _follow(self, events: Sequence[Event]) -> None:
         await self.directory.follow(events)
         await self.catalog.follow(events)
+        await self.models.follow(events)
         await self.dispatcher.follow(events)
         await self.router.follow(events)
 
     async def _reread(self) -> None:
         await self.directory.load()
         await self.catalog.load()
+        await self.models.load()
         await self.router.snapshot.load()
 
     async def _request_upgrade(self, backend: str) -> Admitted:

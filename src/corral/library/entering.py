@@ -59,7 +59,12 @@ class Entering:
         fetched = await self._fetch_all(missing, total, pin)
         return [known[one.sha256] if one.sha256 in known else fetched[one.path] for one in wanted]
 
-    async def absorb(self, sources: Sequence[Path], name: str, wanted: str, tell: Heard) -> Blob:
+    async def take(self, path: Path, sha256: str) -> Blob:
+        """A file that somebody has sent, in the same flight as all who want its content."""
+        name = f"upload-{sha256}"
+        return await self._flights.join(sha256, lambda tell: self._absorb([path], name, sha256, tell), lambda *_: None)
+
+    async def _absorb(self, sources: Sequence[Path], name: str, wanted: str, tell: Heard) -> Blob:
         """Make a content of files that are on this machine, and bring it to the storage, if there is one."""
         shelf, loop = self._shelf, asyncio.get_running_loop()
         total = await in_thread(lambda _stop: sum(source.stat().st_size for source in sources))
@@ -129,7 +134,7 @@ class Entering:
                 source = await self._origins.fetch(part, into, moved)
                 before += (await in_thread(lambda _stop, source=source: source.stat())).st_size  # type: ignore[misc]
                 sources.append(source)
-            return await self.absorb(sources, wanted.key, wanted.sha256, tell)
+            return await self._absorb(sources, wanted.key, wanted.sha256, tell)
 
     async def _put_into(self, storage: Storage, blob: Blob, tell: Heard) -> None:
         """Whatever lies there under this sha256 is replaced: that it is there does not say that it is right."""

@@ -33,7 +33,7 @@ from corral.runtime.guard import Failed, attempt
 from corral.store import files as file_store
 from corral.store import models as model_store
 from corral.store import replicas as replica_store
-from corral.store.database import Database
+from corral.store.database import Database, is_storable
 from corral.store.files import Held, Holder
 from corral.transfer.threads import in_thread
 
@@ -225,9 +225,12 @@ class Library:
             self._memory.put(known)
         return known
 
-    async def list_held(self, *, after: str = "", limit: int = 1000) -> list[Held]:
+    async def list_held(self, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[Held]:
+        """A page of everything that the cluster knows, by sha256, wherever it is held."""
+        if model is not None and not is_storable(model):
+            return []
         async with self._database.transaction() as tx:
-            return await file_store.list_held(tx, after=after, limit=limit)
+            return await file_store.list_held(tx, model=model, after=after, limit=limit)
 
     def read(self, sha256: str, offset: int, length: int) -> AsyncIterator[bytes]:
         """These bytes of a content that is here, in large pieces; `NotFound` if it is not."""
@@ -284,10 +287,10 @@ class Library:
             await replica_store.mark_stale(tx, made.name, made.run_hash, "its files have changed")
 
     async def take(self, path: Path, sha256: str) -> Blob:
-        """Hold a file that somebody has sent; it is moved, and registered without a model."""
+        """Hold a file that somebody has sent; it is moved, and registered without a model. Twice is once."""
         with self._pinned() as pin:
             pin(sha256)
-            blob = await self._door.absorb([path], f"upload-{sha256}", sha256, lambda *_: None)
+            blob = await self._known(sha256) or await self._door.take(path, sha256)
             async with self._database.transaction() as tx:
                 await file_store.put_blobs(tx, (blob,), self._holder)
             await self._leave_to_storage((blob,))
@@ -336,6 +339,10 @@ class Library:
         return await in_thread(lambda stop: shelf.hash(sha256, stop))
 
     # --- what nobody uses ---
+
+    async def tick(self) -> int:
+        """Throw away what has been held for no model for a long time; how many files."""
+        return 0 if self._shelf is None else len((await self.collect(older_than_s=LONG_GRACE_S)).files)
 
     async def collect(self, *, dry_run: bool = False, older_than_s: float = GRACE_S) -> Collected:
         """Throw away what is held for no model, or only tell what that would be."""

@@ -125,8 +125,8 @@ async def list_holders(tx: Transaction, sha256s: Collection[str]) -> dict[str, t
     return {sha256: tuple(holders) for sha256, holders in found.items()}
 
 
-async def list_held(tx: Transaction, *, after: str = "", limit: int = 1000) -> list[Held]:
-    """A page of all known contents, by sha256."""
+async def list_held(tx: Transaction, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[Held]:
+    """A page of all known contents, or of those of one model, by sha256."""
     held_by = (
         select(
             library_files.c.sha256,
@@ -140,7 +140,7 @@ async def list_held(tx: Transaction, *, after: str = "", limit: int = 1000) -> l
         .group_by(model_files.c.sha256)
         .subquery()
     )
-    rows = await tx.execute(
+    statement = (
         select(blobs.c.sha256, blobs.c.size_bytes, blobs.c.created_at, held_by.c.holders, used_by.c.models)
         .join_from(blobs, held_by, held_by.c.sha256 == blobs.c.sha256, isouter=True)
         .join(used_by, used_by.c.sha256 == blobs.c.sha256, isouter=True)
@@ -148,7 +148,10 @@ async def list_held(tx: Transaction, *, after: str = "", limit: int = 1000) -> l
         .order_by(blobs.c.sha256)
         .limit(limit)
     )
-    return [_to_held(row) for row in rows]
+    if model is not None:
+        own = select(model_files.c.sha256).where(model_files.c.model == model)
+        statement = statement.where(blobs.c.sha256.in_(own))
+    return [_to_held(row) for row in await tx.execute(statement)]
 
 
 async def list_unused(tx: Transaction, holder: Holder, older_than_s: float) -> list[tuple[str, int]]:

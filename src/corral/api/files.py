@@ -1,0 +1,233 @@
+"""Files of models: what nodes read (`/api/node/{node_id}/blobs`), and what admins send and see (`/api/files`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from corral.api.errors import envelope, request_id_of
+from corral.api.parts import AdminIn, Parts, PartsIn, bearer
+from corral.domain.errors import NotAllowed, NotFound
+from corral.domain.model import Blob
+from corral.store.files import Held
+from corral.transfer.inbox import Answer, Inbox, Upload
+from corral.wire.files import CollectedFileOut, FileOut, FilesCollectedOut, FilesOut, FileTakenOut, HolderOut
+
+router = APIRouter(tags=["files"])
+Sha256 = Annotated[str, Path(pattern="^[0-9a-fA-F]{64}$", description="64 hexadecimal digits.")]
+_BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "All of it.", "content": _BYTES},
+    206: {"description": "The bytes that were asked for.", "content": _BYTES},
+    416: {"description": "There are no such bytes."},
+}
+_HEAD: dict[int | str, dict[str, Any]] = {200: {"description": "Its size and its sha256, in headers."}}
+_SENT: dict[int | str, dict[str, Any]] = {
+    200: {"model": FileTakenOut, "description": "All of it is here, and is right."},
+    308: {"description": "So far good; `X-File-Size` says how much is here."},
+    416: {"description": "The piece does not begin where the file ends; `X-File-Size` says where that is."},
+}
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_PAGE_MAX = 1000
+
+
+# --- for nodes ---
+
+
+@router.get(
+    "/api/node/{node_id}/blobs/{sha256}", response_class=Response, responses=_CONTENT, tags=["node self-service"]
+)
+async def read_blob(
+    request: Request,
+    parts: PartsIn,
+    node_id: str,
+    sha256: Sha256,
+    range: Annotated[str, Header(description="One range of bytes; several are answered with all of it.")] = "",  # noqa: A002 - the header's name
+) -> Response:
+    """A content that this frontend holds, all of it or a range. Who else has it stands in the details of a 404."""
+    blob = await _held(request, parts, node_id, sha256)
+    headers = _headers(blob)
+    span = _span(range, blob.size_bytes)
+    if span is None:
+        return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{blob.size_bytes}"})
+    start, length = span
+    is_part = length < blob.size_bytes
+    if is_part:
+        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{blob.size_bytes}"
+    return StreamingResponse(
+        parts.library.read(blob.sha256, start, length),
+        status_code=206 if is_part else 200,
+        headers=headers | {"Content-Length": str(length)},
+        media_type="application/octet-stream",
+    )
+
+
+@router.head("/api/node/{node_id}/blobs/{sha256}", response_class=Response, responses=_HEAD, tags=["node self-service"])
+async def probe_blob(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> Response:
+    """Whether this frontend holds a content, and how large it is."""
+    blob = await _held(request, parts, node_id, sha256)
+    headers = _headers(blob) | {"Content-Length": str(blob.size_bytes)}
+    return Response(headers=headers, media_type="application/octet-stream")
+
+
+@router.get(
+    "/api/node/{node_id}/blobs/{sha256}/chunks",
+    response_class=Response,
+    responses={200: {"description": "32 bytes for each chunk, one after the other.", "content": _BYTES}},
+    tags=["node self-service"],
+)
+async def read_chunks(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> Response:
+    """The sha256 of each chunk of a content that the cluster knows; `X-File-Size` is the size of the content."""
+    await _approved(request, parts, node_id)
+    blob = await parts.library.blob(sha256.lower())
+    return Response(blob.chunks, headers=_headers(blob), media_type="application/octet-stream")
+
+
+async def _approved(request: Request, parts: Parts, node_id: str) -> None:
+    node = await parts.directory.node(node_id, bearer(request))
+    if not node.is_approved:
+        raise NotAllowed("A pending node gets no files.", hint="Wait for approval.", code="node_pending")
+
+
+async def _held(request: Request, parts: Parts, node_id: str, sha256: str) -> Blob:
+    """What is here and known. Otherwise the 404 names those who have it, and the storage with an address."""
+    await _approved(request, parts, node_id)
+    wanted = sha256.lower()
+    blob = await parts.library.blob(wanted)
+    if parts.library.path(wanted) is not None:
+        return blob
+    holders = [holder.name for holder in await parts.library.holders(wanted) if holder.name != parts.frontend_id]
+    places = await parts.library.places_for((wanted,))
+    raise NotFound(
+        "This frontend does not hold that content.",
+        hint="Ask one of those that hold it." if holders else "It has to be fetched from its source again.",
+        code="blob_not_here",
+        details={"holders": holders, "urls": [place.url for place in places]},
+    )
+
+
+def _headers(blob: Blob) -> dict[str, str]:
+    return {
+        "Accept-Ranges": "bytes",
+        "ETag": f'"{blob.sha256}"',
+        "X-Content-SHA256": blob.sha256,
+        "X-File-Size": str(blob.size_bytes),
+    }
+
+
+def _span(header: str, size_bytes: int) -> tuple[int, int] | None:
+    """Where to begin and how much; None if there are no such bytes. What is not understood is no range, says HTTP."""
+    found = _RANGE.fullmatch(header.replace(" ", ""))
+    if found is None or found.groups() == ("", ""):
+        return 0, size_bytes
+    first, last = found.groups()
+    if not first:
+        length = min(int(last), size_bytes)
+        return (size_bytes - length, length) if length else None
+    start = int(first)
+    end = min(int(last) + 1, size_bytes) if last else size_bytes
+    if last and int(last) < start:
+        return 0, size_bytes
+    return (start, end - start) if start < size_bytes else None
+
+
+# --- for admins ---
+
+
+@router.get("/api/files")
+async def list_files(
+    parts: PartsIn,
+    _admin: AdminIn,
+    model: Annotated[str | None, Query(max_length=255, description="Only the files of this model.")] = None,
+    after: Annotated[str, Query(pattern="^[0-9a-f]{0,64}$")] = "",
+    limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_MAX,
+) -> FilesOut:
+    """Every content that the cluster knows: its size, the models that are made of it, and who holds it."""
+    found = await parts.library.list_held(model=model, after=after, limit=limit)
+    return FilesOut(files=[_out(held) for held in found], next=found[-1].sha256 if len(found) == limit else None)
+
+
+@router.post("/api/files/collect")
+async def collect_files(
+    parts: PartsIn,
+    _admin: AdminIn,
+    dry_run: Annotated[bool, Query(description="Only tell.")] = False,  # noqa: FBT002 - the framework calls it by name
+) -> FilesCollectedOut:
+    """Throws away what the library of this frontend, or the storage, has held for no model for an hour."""
+    collected = await parts.library.collect(dry_run=dry_run)
+    return FilesCollectedOut(
+        dry_run=dry_run,
+        freed_bytes=collected.freed_bytes,
+        files=[CollectedFileOut(sha256=file.sha256, size_bytes=file.size_bytes) for file in collected.files],
+    )
+
+
+@router.head("/api/files/{sha256}", response_class=Response, responses=_HEAD)
+async def probe_file(request: Request, parts: PartsIn, _admin: AdminIn, sha256: Sha256) -> Response:
+    """How much of a file has been sent: `X-Content-SHA256` if it is all here, else `X-Target-SHA256`; with
+    `X-File-Size`."""
+    wanted = sha256.lower()
+    if await parts.library.has(wanted):
+        return Response(headers=_headers(await parts.library.blob(wanted)))
+    answer = await _inbox(parts).probe(wanted, wanted)
+    if answer.status == 200 and "X-Content-SHA256" in answer.headers:
+        # It was all here when the process before us died.
+        return Response(headers=_headers(await parts.library.take(_inbox(parts).path(wanted), wanted)))
+    return _rendered(request, answer)
+
+
+@router.put("/api/files/{sha256}", response_model=FileTakenOut, responses=_SENT)
+async def send_file(
+    request: Request,
+    parts: PartsIn,
+    _admin: AdminIn,
+    sha256: Sha256,
+    content_range: Annotated[
+        str, Header(description="bytes first-last/total: a piece, which the next ones follow.")
+    ] = "",
+) -> Response:
+    """Sends a file under its sha256, at once or piece by piece; a model names it as `upload:<sha256>`. Sending again
+    what is here already is a success."""
+    wanted = sha256.lower()
+    if await parts.library.has(wanted):
+        return _taken(await parts.library.blob(wanted))
+    inbox = _inbox(parts)
+    answer = await inbox.receive(wanted, Upload(body=request.stream(), sha256=wanted, content_range=content_range))
+    if answer.status != 200:
+        return _rendered(request, answer)
+    return _taken(await parts.library.take(inbox.path(wanted), wanted))
+
+
+def _inbox(parts: Parts) -> Inbox:
+    """Where pieces gather; one for each frontend, because it knows who is sending what."""
+    if parts.inbox is None:
+        parts.inbox = Inbox(parts.library.shelf.uploads)
+    return parts.inbox
+
+
+def _taken(blob: Blob) -> Response:
+    body = FileTakenOut(sha256=blob.sha256, size_bytes=blob.size_bytes)
+    return JSONResponse(body.model_dump(), headers=_headers(blob))
+
+
+def _rendered(request: Request, answer: Answer) -> Response:
+    """What the inbox says, in the form of every other answer."""
+    headers = dict(answer.headers)
+    told = (answer.body or {}).get("error")
+    if told is None:
+        return Response(status_code=answer.status, headers=headers)
+    body = envelope(request.url.path, told["code"], told["message"], request_id=request_id_of(request))
+    return JSONResponse(body, status_code=answer.status, headers=headers)
+
+
+def _out(held: Held) -> FileOut:
+    return FileOut(
+        sha256=held.sha256,
+        size_bytes=held.size_bytes,
+        models=list(held.models),
+        holders=[HolderOut(name=holder.name, is_shared=holder.is_shared) for holder in held.holders],
+        created_at=held.created_at,
+    )

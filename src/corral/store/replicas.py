@@ -90,15 +90,30 @@ _IN_ORDER = (replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
 
 
 async def remove_replicas(
-    tx: Transaction, node_id: NodeId, reason: str, *, model: str | None = None, index: int | None = None
+    tx: Transaction,
+    node_id: NodeId,
+    reason: str,
+    *,
+    model: str | None = None,
+    index: int | None = None,
+    keeps_coming: bool = False,
 ) -> int:
-    """The one way in which replica rows go. Each model that lost some gets one event, in the same transaction."""
+    """Rows go with what was set aside for them. Each model that lost some gets one event, in the same transaction.
+
+    `keeps_coming`: loads that are under way stay; their worker goes on with them.
+    """
     wanted = select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
     if model is not None:
         wanted = wanted.where(replicas.c.model == model)
     if index is not None:
         wanted = wanted.where(replicas.c.replica_index == index)
-    rows = await tx.execute(delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.model))
+    if keeps_coming:
+        wanted = wanted.where(replicas.c.state.not_in(["staging", "loading"]))
+    gone_rows = await tx.execute(
+        delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, replicas.c.model)
+    )
+    rows = list(gone_rows)
+    await release(tx, [str(row.id) for row in rows])
     gone = Counter(row.model for row in rows)
     await outbox.append_many(
         tx,
@@ -117,7 +132,11 @@ async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int
         return 0
     place = tuple_(*_IN_ORDER)
     wanted = select(replicas.c.id).where(place.in_(sorted(set(ended)))).order_by(*_IN_ORDER).with_for_update()
-    rows = await tx.execute(delete(replicas).where(replicas.c.id.in_(wanted)).returning(*_IN_ORDER))
+    ended_rows = await tx.execute(
+        delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, *_IN_ORDER)
+    )
+    rows = list(ended_rows)
+    await release(tx, [str(row.id) for row in rows])
     gone = sorted((str(row.node_id), row.model, row.replica_index) for row in rows)
     await outbox.append_many(
         tx,

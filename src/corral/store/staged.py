@@ -1,4 +1,5 @@
-"""What nodes hold: files and models as they report them, who takes files from whom, and copies that have to go.
+"""What nodes hold: files, models and processes as they report them, who takes files from whom, and copies that have to
+go.
 
 Guarantee: a report that says nothing new writes nothing. A removal that is owed outlives the model, the operation and
 every frontend; it goes when its worker has said that the files are gone, or with its node.
@@ -14,9 +15,11 @@ from sqlalchemy import delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.node import NodeId
+from corral.domain.replica import Replica, ReplicaState
 from corral.store.database import Transaction
-from corral.store.model_schema import library_files, model_removals, staged_files, staged_models
-from corral.store.schema import NOW, frontends, nodes
+from corral.store.model_schema import library_files, model_removals, models, staged_files, staged_models
+from corral.store.replicas import tell_changed
+from corral.store.schema import NOW, frontends, nodes, replicas
 
 # A frontend that was not seen for so long holds nothing that anybody could get.
 _FRONTEND_ALIVE_S = 20.0
@@ -241,3 +244,133 @@ async def forgive_removals(tx: Transaction, owed: Collection[tuple[NodeId, str]]
     if owed:
         place = tuple_(model_removals.c.node_id, model_removals.c.model)
         await tx.execute(delete(model_removals).where(place.in_(sorted(owed))))
+
+
+# --- processes ---
+
+_CONFIRM = text("""
+    UPDATE replicas SET confirmed_at = corral_now(), misses = 0
+     WHERE id IN (SELECT id FROM replicas WHERE id = ANY(CAST(:ids AS uuid[]))
+                   ORDER BY node_id, model, replica_index FOR UPDATE)
+""")
+# A row that is this young may be newer than the report.
+_MISS = text("""
+    UPDATE replicas r SET misses = r.misses + 1
+      FROM (SELECT id FROM replicas
+             WHERE id = ANY(CAST(:ids AS uuid[])) AND state = 'loaded'
+               AND COALESCE(loaded_at, created_at) < corral_now() - make_interval(secs => :young_s)
+             ORDER BY node_id, model, replica_index FOR UPDATE) AS missed
+     WHERE r.id = missed.id
+    RETURNING r.node_id::text AS node_id, r.model, r.replica_index, r.misses
+""")
+YOUNG_S = 15.0
+
+
+async def confirm(tx: Transaction, replica_ids: Collection[str]) -> None:
+    """Their workers list them."""
+    if replica_ids:
+        await tx.execute(_CONFIRM, {"ids": sorted(replica_ids)})
+
+
+async def miss(tx: Transaction, replica_ids: Collection[str]) -> list[tuple[NodeId, str, int, int]]:
+    """Their workers do not list them: node, model, index, and how often that was so in a row."""
+    if not replica_ids:
+        return []
+    rows = await tx.execute(_MISS, {"ids": sorted(replica_ids), "young_s": YOUNG_S})
+    return [(NodeId(row.node_id), row.model, row.replica_index, row.misses) for row in rows]
+
+
+async def correct(tx: Transaction, replica: Replica) -> None:
+    """Its process is not quite what the row says: address, key, revision and state as given."""
+    stops = replica.state is ReplicaState.UNLOADING
+    await tx.execute(
+        update(replicas)
+        .where(replicas.c.id == replica.id)
+        .values(
+            state=replica.state,
+            address=replica.address,
+            engine_key=replica.engine_key,
+            revision=replica.revision,
+            stop_reason=replica.stop_reason,
+            stop_due_at=NOW if stops else None,
+            confirmed_at=NOW,
+            misses=0,
+            updated_at=NOW,
+        )
+    )
+    await tell_changed(tx, [replica])
+
+
+async def adopt(tx: Transaction, found: Collection[Replica]) -> None:
+    """Processes that no row knew of: published, or on their way out, as their state says."""
+    made: list[Replica] = []
+    for replica in found:
+        is_loaded = replica.state is ReplicaState.LOADED
+        statement = insert(replicas).values(
+            id=replica.id,
+            node_id=replica.node_id,
+            model=replica.model,
+            replica_index=replica.index,
+            state=replica.state,
+            address=replica.address,
+            revision=replica.revision,
+            engine_key=replica.engine_key,
+            backend=replica.backend,
+            version=replica.version,
+            operation_id=replica.operation_id,
+            vram_bytes=replica.vram_bytes,
+            ram_bytes=replica.ram_bytes,
+            threads=replica.threads,
+            loaded_at=NOW if is_loaded else None,
+            confirmed_at=NOW,
+            stop_reason=replica.stop_reason,
+            stop_due_at=None if is_loaded else NOW,
+        )
+        kept = await tx.execute(
+            statement.on_conflict_do_nothing(index_elements=["node_id", "model", "replica_index"]).returning(
+                replicas.c.id
+            )
+        )
+        if kept.one_or_none() is not None:
+            made.append(replica)
+    await tell_changed(tx, made)
+
+
+async def run_hashes(tx: Transaction, names: Collection[str]) -> dict[str, str]:
+    """Of the models that may be loaded at all, what each is now."""
+    if not names:
+        return {}
+    wanted = models.c.name.in_(sorted(set(names))) & (models.c.config["enabled"].astext.is_distinct_from("false"))
+    rows = await tx.execute(select(models.c.name, models.c.run_hash).where(wanted))
+    return {row.name: row.run_hash for row in rows}
+
+
+async def note_holdings(tx: Transaction, node_id: NodeId) -> None:
+    """The node has told what it runs and holds: from now on that is known, also if it is nothing."""
+    await tx.execute(update(nodes).where(nodes.c.id == node_id).values(holdings_at=NOW))
+
+
+_UNCONFIRMED = text("""
+    SELECT DISTINCT n.id::text AS id FROM nodes n JOIN replicas r ON r.node_id = n.id
+     WHERE r.state = 'loaded' AND n.liveness = 'alive' AND n.bus_ok IS NOT FALSE AND n.approved_at IS NOT NULL
+       AND COALESCE(r.confirmed_at, r.created_at) < corral_now() - make_interval(secs => :age_s)
+     LIMIT :limit
+""")
+
+
+async def nodes_unconfirmed(tx: Transaction, *, age_s: float, limit: int) -> list[NodeId]:
+    """Nodes that can be reached and have replicas which nobody has listed for so long."""
+    return [NodeId(row.id) for row in await tx.execute(_UNCONFIRMED, {"age_s": age_s, "limit": limit})]
+
+
+_LEFT_OVER = text("""
+    DELETE FROM reservations v
+     WHERE v.created_at < corral_now() - make_interval(secs => 60)
+       AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id::text = v.holder)
+    RETURNING v.id
+""")
+
+
+async def release_left_over(tx: Transaction) -> int:
+    """What is set aside for a replica that is not there any more."""
+    return len((await tx.execute(_LEFT_OVER)).all())

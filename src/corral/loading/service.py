@@ -1,0 +1,138 @@
+"""Everything about loads that a frontend runs, put together: what drives operations about models, and two loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from corral.bus.messages import ListRunning
+from corral.bus.subjects import MODELS_RUNNING
+from corral.domain.cluster import Event
+from corral.domain.errors import CorralError
+from corral.domain.node import NodeId
+from corral.domain.operation import OperationId, OperationKind
+from corral.loading import holdings
+from corral.loading.admission import Loads
+from corral.loading.bring import BringKind
+from corral.loading.commands import Places
+from corral.loading.ending import DeleteKind, UnloadKind
+from corral.loading.fetches import Fetches
+from corral.loading.files import FileNeeds
+from corral.loading.holdings import Holdings
+from corral.loading.listening import LoadListener
+from corral.loading.load import BUSY_LOOKS, LoadKind
+from corral.loading.placing import PlaceOptions, Placer
+from corral.loading.removing import Remover
+from corral.loading.step import LoadStepper
+from corral.loading.stopping import Stopper
+from corral.loading.view import Patience
+from corral.operations.apply import Teller
+from corral.operations.numbers import Numbers, Uncounted
+from corral.operations.planning import Builds
+from corral.operations.step import Pool
+from corral.policy.loading import Hold
+from corral.ports.bus import Bus
+from corral.ports.credentials import BusCredentials
+from corral.ports.library import ModelLibrary
+from corral.ports.runtime import Clock, Ids
+from corral.store.database import Database
+
+_K = OperationKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadingOptions:
+    frontend_id: str
+    fan_out: int = 128
+    hold: Hold = field(default_factory=Hold)
+    place: PlaceOptions = field(default_factory=PlaceOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadingWorld:
+    database: Database
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    catalog: Builds
+    library: ModelLibrary
+    credentials: BusCredentials | None = None
+    numbers: Numbers = field(default_factory=Uncounted)
+    on_crash: Callable[[BaseException], None] | None = None
+
+
+class Loading:
+    """`pool` goes to the dispatcher, `loads` to whoever wants a model; `connect` tells it whom to call."""
+
+    def __init__(self, world: LoadingWorld, options: LoadingOptions) -> None:
+        self._world = world
+        self.loads = Loads(world.database, world.ids)
+        self.placer = Placer(world.catalog, world.ids, options.place)
+        self.fetches = Fetches(world.library, world.clock, on_crash=world.on_crash)
+        self.stopper = Stopper(world.database, world.bus, on_crash=world.on_crash)
+        self.remover = Remover(world.database, world.bus, on_crash=world.on_crash)
+        self.pool = self._make_pool(options)
+        self._wake_stops: Callable[[], None] = lambda: None
+        self._wake_removals: Callable[[], None] = lambda: None
+
+    def _make_pool(self, options: LoadingOptions) -> Pool:
+        world = self._world
+        teller = Teller(world.bus, limit=options.fan_out, numbers=world.numbers)
+        places = Places(library=world.library, credentials=world.credentials)
+        listener = LoadListener(hold=options.hold)
+        files = FileNeeds(fetches=self.fetches, times=listener.times)
+        busy = Patience(BUSY_LOOKS)
+        bring = BringKind(placer=self.placer, files=files, teller=teller, places=places, ids=world.ids)
+        return Pool(
+            steps=LoadStepper(
+                database=world.database,
+                teller=teller,
+                ids=world.ids,
+                fetches=self.fetches,
+                listener=listener,
+                kinds={
+                    _K.MODEL_LOAD: LoadKind(placer=self.placer, files=files, teller=teller, places=places, busy=busy),
+                    _K.MODEL_INSTALL: bring,
+                    _K.MODEL_STAGE: bring,
+                    _K.MODEL_UNLOAD: UnloadKind(ids=world.ids, grace_s=options.place.grace_s),
+                    _K.MODEL_DELETE: DeleteKind(ids=world.ids, library=world.library),
+                },
+                frontend_id=options.frontend_id,
+            ),
+            listener=listener,
+        )
+
+    def connect(
+        self,
+        *,
+        call: Callable[[OperationId], None],
+        wake_stops: Callable[[], None],
+        wake_removals: Callable[[], None],
+    ) -> None:
+        """The dispatcher and the loops, which are made with this."""
+        self.fetches.call = call
+        self._wake_stops, self._wake_removals = wake_stops, wake_removals
+
+    async def follow(self, events: Sequence[Event]) -> None:
+        if self.stopper.is_called_by(events):
+            self._wake_stops()
+        if await self.remover.follow(events):
+            self._wake_removals()
+
+    async def take_holdings(self, report: Holdings) -> holdings.Taken:
+        return await holdings.take(self._world.database, self._world.ids, report)
+
+    async def ask_running(self, node_id: NodeId) -> bool:
+        """Ask a worker once what it runs. False: it did not say, which says nothing."""
+        try:
+            running = await self._world.bus.request(MODELS_RUNNING, ListRunning(), node=node_id)
+            report = Holdings(node_id=node_id, boot_id=running.boot_id, processes=running.processes)
+            await self.take_holdings(report)
+        except CorralError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        await self.fetches.close()
+        await self.stopper.close()
+        await self.remover.close()

@@ -30,7 +30,7 @@ def made(account: Key, *, life_s: float = 60, audience: str = "*", scope: str = 
 
 def refusal(text: str, account: Key, *, scope: str = READS_BLOBS) -> str:
     with pytest.raises(CorralError) as caught:
-        verify_ticket(text, account.public, audience="node-1", scope=scope, now=NOW)
+        verify_ticket(text, account.public, audience="node-1", scopes=(scope,), now=NOW)
     return caught.value.slug
 
 
@@ -38,7 +38,7 @@ def refusal(text: str, account: Key, *, scope: str = READS_BLOBS) -> str:
 @pytest.mark.parametrize("audience", ["*", "node-1"])
 def test_a_ticket_lets_its_reader_in(account: Key, audience: str) -> None:
     ticket = verify_ticket(
-        made(account, audience=audience), account.public, audience="node-1", scope=READS_BLOBS, now=NOW
+        made(account, audience=audience), account.public, audience="node-1", scopes=(READS_BLOBS,), now=NOW
     )
     assert (ticket.reader, ticket.scope, ticket.audience) == ("node-2", READS_BLOBS, audience)
 
@@ -47,9 +47,9 @@ def test_a_ticket_lets_its_reader_in(account: Key, audience: str) -> None:
 def test_a_ticket_runs_out_with_a_little_grace_for_clocks(account: Key) -> None:
     text = made(account, life_s=10)
     late = NOW + timedelta(seconds=10 + GRACE_S)
-    verify_ticket(text, account.public, audience="node-1", scope=READS_BLOBS, now=late)
+    verify_ticket(text, account.public, audience="node-1", scopes=(READS_BLOBS,), now=late)
     with pytest.raises(CorralError) as caught:
-        verify_ticket(text, account.public, audience="node-1", scope=READS_BLOBS, now=late + timedelta(seconds=1))
+        verify_ticket(text, account.public, audience="node-1", scopes=(READS_BLOBS,), now=late + timedelta(seconds=1))
     assert caught.value.slug == "ticket_expired"
 
 
@@ -87,7 +87,7 @@ def test_a_token_of_the_bus_is_no_ticket(account: Key) -> None:
 @pytest.mark.behaviour("FILE-10")
 def test_without_a_key_nobody_is_let_in(account: Key) -> None:
     with pytest.raises(CorralError) as caught:
-        verify_ticket(made(account), "", audience="node-1", scope=READS_BLOBS, now=NOW)
+        verify_ticket(made(account), "", audience="node-1", scopes=(READS_BLOBS,), now=NOW)
     assert caught.value.slug == "no_ticket_key"
     with pytest.raises(InvalidRequest):
         check_ticket_key("AAAA")

@@ -13,7 +13,7 @@ ANYWHERE = "*"
 
 
 def writes_file(key: str) -> str:
-    """The right to put one file into a node's inbox, and to read it there."""
+    """The right to put one file into a node's inbox, and to read it there; with a `/` at the end, all below it."""
     return f"files:write:{key}"
 
 

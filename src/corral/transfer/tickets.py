@@ -51,8 +51,8 @@ def sign_ticket(ticket: Ticket, sign: Sign) -> str:
     return f"{_MARK}.{body}.{_encode(sign(_SIGNED + body.encode()))}"
 
 
-def verify_ticket(text: str, public_key: str, *, audience: str, scope: str, now: datetime) -> Ticket:
-    """The ticket, if it gives this right, here and now."""
+def verify_ticket(text: str, public_key: str, *, audience: str, scopes: tuple[str, ...], now: datetime) -> Ticket:
+    """The ticket, if it gives one of these rights, here and now."""
     if not public_key:
         raise NotAuthenticated(
             "This node has not been told yet whose tickets count.",
@@ -64,7 +64,7 @@ def verify_ticket(text: str, public_key: str, *, audience: str, scope: str, now:
         raise NotAuthenticated("This ticket has run out.", hint="Ask for another.", code="ticket_expired")
     if ticket.audience not in (ANYWHERE, audience):
         raise NotAllowed("This ticket is for another node.", code="ticket_elsewhere")
-    if ticket.scope != scope:
+    if ticket.scope not in scopes:
         raise NotAllowed("This ticket is for something else.", code="ticket_scope")
     return ticket
 

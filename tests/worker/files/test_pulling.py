@@ -129,7 +129,8 @@ async def test_a_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     node = await scene.node()
     nobody = BlobPlace(kind="node", url="http://127.0.0.1:1", ticket="t")
-    assert await node.have(item(BODY), places=(nobody, LIBRARY))
+    folder = await node.have(item(BODY), places=(nobody, LIBRARY))
+    assert (folder / "model.gguf").read_bytes() == BODY
 
 
 async def test_places_may_be_for_one_content_only_and_storage_needs_nothing(scene: Scene) -> None:
@@ -184,7 +185,7 @@ async def test_the_list_of_chunks_is_waited_for_too(scene: Scene) -> None:
 
     await eventually(has_asked)
     scene.library.is_away = False
-    assert await task
+    await task
 
 
 @pytest.mark.behaviour("FILE-8")
@@ -208,7 +209,9 @@ async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_th
     second = asyncio.create_task(node.have(item(BODY), model="b"))
 
     async def has_begun() -> bool:
-        return len(scene.library.requests) == CHUNKS and bool(node.store.partial())
+        found = node.store.find(item(BODY).sha256)
+        has_one = found is not None and found.partial is not None and found.partial.have_chunks == 1
+        return has_one and len(scene.library.requests) == CHUNKS
 
     await eventually(has_begun)
     first.cancel()
@@ -224,6 +227,21 @@ async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_th
     # Goes on with the chunk that it has.
     await node.have(item(BODY), model="b")
     assert [each.chunk for each in scene.library.requests[CHUNKS:]] == [1, 2, 3]
+
+
+async def test_a_worker_that_stops_does_not_claim_to_have_it(scene: Scene) -> None:
+    scene.library.put(BODY)
+    scene.library.gate = asyncio.Event()
+    async with scene.running_node() as node:
+        job = asyncio.create_task(node.have(item(BODY)))
+
+        async def has_begun() -> bool:
+            return bool(scene.library.requests)
+
+        await eventually(has_begun)
+    with pytest.raises(SourceFailed):
+        await job
+    scene.library.gate.set()
 
 
 @pytest.mark.behaviour("FILE-7")
@@ -248,9 +266,9 @@ async def test_only_what_is_missing_has_to_fit(scene: Scene) -> None:
             await node.have(item(BODY))
     scene.library.faults = {}
     node = await scene.node(options=replace(QUICK, free_bytes=lambda _folder: MIB))
-    assert await node.have(item(BODY))
+    await node.have(item(BODY))
     # And nothing has to, for what is here.
-    assert await node.have(item(BODY), model="other")
+    await node.have(item(BODY), model="other")
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "..", "", "a\x00"])

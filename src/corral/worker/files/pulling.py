@@ -140,13 +140,17 @@ class Puller:
         transfer.places.add(addresses(places, sha256, self._library))
         transfer.meters.append(meter)
         try:
-            outcome = await asyncio.shield(transfer.task)
+            await asyncio.wait({transfer.task})
         finally:
             transfer.meters.remove(meter)
             if not transfer.meters and not transfer.task.done():
                 transfer.is_leaving = True
                 transfer.task.cancel()
                 await asyncio.wait({transfer.task})
+        if transfer.task.cancelled():
+            # A cancelled child would pass for one that is done.
+            raise SourceFailed("This worker stops, and fetches nothing more.", code="source_unavailable")
+        outcome = transfer.task.result()
         if isinstance(outcome, Failed):
             raise outcome.error
         meter.moved(sha256, meter.sizes[sha256])

@@ -5,7 +5,7 @@
     HEAD, PUT, GET /v1/files/{key}     `transfer/inbox.py`
 
 Nobody gets anything without a ticket of this cluster (`transfer/tickets.py`): one that reads contents, or one for just
-this key. Only verified chunks leave this machine.
+this key or a folder above it. Only verified chunks leave this machine.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FileRoutes:
     # --- contents ---
 
     async def _blob(self, request: web.Request) -> web.StreamResponse:
-        self._let_in(request, READS_BLOBS)
+        self._let_in(request, (READS_BLOBS,))
         sha256 = check_sha256(request.match_info["sha256"])
         found = self._store.find(sha256)
         if found is None:
@@ -137,18 +137,19 @@ class FileRoutes:
 
     def _key(self, request: web.Request) -> str:
         key = request.match_info["key"]
-        self._let_in(request, writes_file(key))
+        folders = (key[: place + 1] for place, character in enumerate(key) if character == "/")
+        self._let_in(request, tuple(map(writes_file, (key, *folders))))
         return key
 
     # --- who, and how many ---
 
-    def _let_in(self, request: web.Request, scope: str) -> None:
+    def _let_in(self, request: web.Request, scopes: tuple[str, ...]) -> None:
         shown = request.headers.get(hdrs.AUTHORIZATION, "")
         verify_ticket(
             shown.removeprefix("Bearer ").strip(),
             self._gate.ticket_key(),
             audience=self._gate.node_id() or "",
-            scope=scope,
+            scopes=scopes,
             now=self._clock.wall(),
         )
 

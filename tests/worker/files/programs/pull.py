@@ -1,0 +1,51 @@
+"""Fetches one file, with a limit of the system on the size of files or without, and says how that went.
+
+pull.py <models folder> <address of the library> <sha256> <size> [--limit <bytes>]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import signal
+from pathlib import Path
+
+from corral.adapters.system import SystemClock
+from corral.bus.messages import BlobPlace, FileItem
+from corral.domain.errors import CorralError
+from corral.worker.files.node import NodeFiles
+from corral.worker.files.places import Library
+from corral.worker.files.pulling import Puller, PullOptions
+from corral.worker.files.store import BlobStore
+from tests.worker.files.scene import CREDENTIAL, Told
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("url")
+    parser.add_argument("sha256")
+    parser.add_argument("size", type=int)
+    parser.add_argument("--limit", type=int)
+    given = parser.parse_args()
+    clock = SystemClock()
+    store = BlobStore(given.folder, clock)
+    library = Library(urls=(given.url,), credential=CREDENTIAL, node_id=lambda: "node-1")
+    files = NodeFiles(store, Puller(store, library, clock, PullOptions(headroom_bytes=0)))
+    await files.start()
+    if given.limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (given.limit, given.limit))
+    item = FileItem(path="model.gguf", sha256=given.sha256, size_bytes=given.size)
+    try:
+        await files.have("m", "r1", (item,), (BlobPlace(kind="library"),), Told())
+        print("done", flush=True)
+    except CorralError as error:
+        print(error.slug, error.message, flush=True)
+    finally:
+        await files.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -243,7 +243,7 @@ async def test_where_hard_links_do_not_go_symbolic_ones_do(node: Node, monkeypat
     def refused(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(folder_module.os, "link", refused)
+    monkeypatch.setattr("corral.worker.files.folders.os.link", refused)
     folder = await node.have(item(ONE, "deep/a"))
     assert (folder / "deep/a").is_symlink()
     assert (folder / "deep/a").read_bytes() == ONE

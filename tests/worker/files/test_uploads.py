@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from corral.adapters.system import SystemClock
 from corral.domain.errors import CorralError, Unavailable
@@ -226,7 +227,7 @@ async def test_keys_that_lead_out_are_refused_also_with_a_ticket_for_them(node: 
     async with aiohttp.ClientSession(headers=shown) as session:
         for method in ("GET", "PUT", "HEAD"):
             url = f"{node.url}/v1/files/{key}"
-            async with session.request(method, aiohttp.client.URL(url, encoded=True), data=b"x") as answer:
+            async with session.request(method, URL(url, encoded=True), data=b"x") as answer:
                 assert answer.status in (400, 403)
     assert not list(scene.root.rglob("escaped"))
 
@@ -237,9 +238,9 @@ async def test_a_file_can_be_read_again_in_ranges(node: Node, line: Line, sender
     async with aiohttp.ClientSession(headers=receiver(line).headers) as session:
         url = f"{node.url}/v1/files"
         address = Receiver(url=url).address(KEY)
-        async with session.get(aiohttp.client.URL(address, encoded=True)) as answer:
+        async with session.get(URL(address, encoded=True)) as answer:
             assert await answer.read() == BODY
-        async with session.get(aiohttp.client.URL(address, encoded=True), headers={"Range": "bytes=5-9"}) as answer:
+        async with session.get(URL(address, encoded=True), headers={"Range": "bytes=5-9"}) as answer:
             assert (answer.status, await answer.read()) == (206, BODY[5:10])
 
 

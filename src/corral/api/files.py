@@ -12,6 +12,7 @@ from corral.api.errors import envelope, request_id_of
 from corral.api.parts import AdminIn, Parts, PartsIn, bearer
 from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.model import Blob
+from corral.store import nodes as node_store
 from corral.store.files import Held
 from corral.transfer.inbox import Answer, Inbox, Upload
 from corral.wire.files import CollectedFileOut, FileOut, FilesCollectedOut, FilesOut, FileTakenOut, HolderOut
@@ -88,7 +89,12 @@ async def read_chunks(request: Request, parts: PartsIn, node_id: str, sha256: Sh
 
 async def _approved(request: Request, parts: Parts, node_id: str) -> None:
     node = await parts.directory.node(node_id, bearer(request))
-    if not node.is_approved:
+    if node.is_approved:
+        return
+    # The approval may be on its way to this frontend's memory.
+    async with parts.database.transaction() as tx:
+        found = await node_store.get_node(tx, node.id)
+    if found.approved_at is None:
         raise NotAllowed("A pending node gets no files.", hint="Wait for approval.", code="node_pending")
 
 

@@ -9,6 +9,7 @@ from typing import Self
 from corral.client.access import KeyCalls, TokenCalls
 from corral.client.backends import BackendCalls, ProcessCalls
 from corral.client.events import StreamItem, watch
+from corral.client.files import FileCalls
 from corral.client.http import Call, Transport
 from corral.client.inference import InferenceCalls
 from corral.client.nodes import LabelCalls, NodeCalls
@@ -34,6 +35,7 @@ class CorralClient:
         self.intents = IntentCalls(self._transport)
         self.backends = BackendCalls(self._transport)
         self.processes = ProcessCalls(self._transport)
+        self.files = FileCalls(self._transport)
         self.inference = InferenceCalls(self._transport)
 
     @property

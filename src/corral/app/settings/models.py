@@ -193,6 +193,21 @@ class FrontendSettings(_BusTls, _Logging):
         description='Galleries beside the built-in one, as JSON: [{"name": …, "url": …, "mirrors": […]}].',
         json_schema_extra=shown_default("none"),
     )
+    model_galleries: Galleries = Field(
+        default=(),
+        description='Galleries of models beside the built-in one, as JSON: [{"name": …, "url": …, "mirrors": […]}].',
+        json_schema_extra=shown_default("none"),
+    )
+    rules: str | None = Field(
+        default=None,
+        description='Rules that are made so at every start, as JSON: [{"model": …, "min_replicas": 1}].',
+        json_schema_extra=shown_default("none"),
+    )
+    rules_file: ReadableFile | None = Field(
+        default=None,
+        description="YAML file with more such rules; it wins where both speak of a model.",
+        json_schema_extra=shown_default("none"),
+    )
     gallery_interval_s: Duration = Field(default=3600.0, description="How often each gallery is fetched anew.")
     prefer_development: bool = Field(
         default=False, description="Install the development build of a backend where its gallery has one."
@@ -309,6 +324,20 @@ class WorkerSettings(_BusTls, _Logging):
         default=1024**3,
         description="How much of the disk an installation leaves free: 1GiB, 500MB.",
         json_schema_extra=shown_default("1GiB"),
+    )
+    shared_models_dir: Directory | None = Field(
+        default=None,
+        description="Library of a frontend, if it is a folder of this machine: its files are linked and not fetched.",
+        json_schema_extra=shown_default("none"),
+    )
+    parallel_chunks: int = Field(
+        default=4, ge=1, le=64, description="How many pieces of model files are fetched at a time."
+    )
+    bandwidth_limit_bytes: SizeBytes | None = Field(
+        default=None,
+        gt=0,
+        description="How much is fetched of model files, and once more how much is served, in a second: 100MB.",
+        json_schema_extra=shown_default("no limit"),
     )
     require_integrity: bool = Field(
         default=False, description="Refuse to install what nobody has promised a digest of."

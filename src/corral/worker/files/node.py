@@ -7,13 +7,40 @@ loses no verified chunk; the next one goes on. What a job works with is not remo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from corral.bus.messages import BlobPlace, FileItem, ModelDeleted
+from corral.ports.runtime import Clock
+from corral.transfer.inbox import Inbox
 from corral.worker.files.folders import check_files, safe_name
-from corral.worker.files.pulling import Puller
+from corral.worker.files.places import Library
+from corral.worker.files.pulling import Puller, PullOptions
+from corral.worker.files.server import FileRoutes, Gate, ServeOptions
 from corral.worker.files.store import BlobStore
 from corral.worker.work import Collected, HeldFiles, Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesParts:
+    models_dir: Path
+    # Where files that are sent come to.
+    inbox_dir: Path
+    library: Library
+    gate: Gate
+    clock: Clock
+    pull: PullOptions = field(default_factory=PullOptions)
+    # The library's own folder, where that is on this machine.
+    shared_dir: Path | None = None
+
+
+def compose_files(parts: FilesParts) -> tuple[NodeFiles, FileRoutes]:
+    """What jobs ask, and what others are served on the worker's port."""
+    store = BlobStore(parts.models_dir, parts.clock, shared_dir=parts.shared_dir)
+    files = NodeFiles(store, Puller(store, parts.library, parts.clock, parts.pull))
+    inbox = Inbox(parts.inbox_dir, shows_paths=True)
+    serve = ServeOptions(bandwidth_bytes_per_s=parts.pull.bandwidth_bytes_per_s)
+    return files, FileRoutes(store, inbox, parts.gate, parts.clock, serve)
 
 
 class NodeFiles:

@@ -19,7 +19,7 @@ from tests.worker.process import WorkerProcess
 StartWorker = Callable[..., Awaitable[Worker]]
 StartProcess = Callable[..., Awaitable[WorkerProcess]]
 # Tests do not want to wait ten seconds for a heartbeat.
-QUICK = {"heartbeat_interval_s": 0.2, "heartbeat_flush_s": 0.05}
+QUICK: dict[str, Any] = {"heartbeat_interval_s": 0.2, "heartbeat_flush_s": 0.05}
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.bus.messages import BackendCommand, JobEvent, StartBackend
+from corral.bus.messages import BackendCommand, BlobPlace, FileItem, JobEvent, LoadModel, StageModel, StartBackend
 from corral.worker.jobs.journal import MAX_DAMAGED, DiskJournal, JournalNotWritten
 from corral.worker.jobs.record import JobKind, JobRecord, Seen, Stop
 from tests.worker.pretend_work import wire_build
@@ -38,14 +38,22 @@ async def opened(home: Path) -> DiskJournal:
 async def test_what_was_written_is_read_back_in_the_order_of_acceptance(tmp_path: Path):
     journal = await opened(tmp_path)
     start = StartBackend(job_id="weird/../id", backend="cpu", model="qwen", options={"ctx": "4096"}, threads=4)
+    file = FileItem(path="a/b.gguf", sha256="0" * 64, size_bytes=2**40)
+    place = BlobPlace(kind="node", url="http://10.0.0.1:9", ticket="t")
+    load = LoadModel(job_id="l", model="m", replica=0, revision="r", backend="b", files=(file,), places=(place,))
+    bare = LoadModel(job_id="k", model="m", replica=0, revision="r", backend="b")
+    stage = StageModel(job_id="s", model="m", revision="r", files=(file,))
     kept = [
         record("b", 1),
         record("a", 2, stop=None),
         record("weird/../id", 3, kind=JobKind.START, command=start),
+        record("l", 4, kind=JobKind.LOAD, command=load),
+        record("k", 5, kind=JobKind.LOAD, command=bare),
+        record("s", 6, kind=JobKind.STAGE, command=stage),
     ]
     for each in reversed(kept):
         await journal.save(each)
-    await journal.save(record("gone", 4))
+    await journal.save(record("gone", 7))
     await journal.forget("gone")
     await journal.forget("never there")
     seen = Seen(generations={"cpu": 2**62, "cuda": 1}, cancelled={"x": True})

@@ -73,7 +73,7 @@ class Loading:
             job.window = windows.staging
             folder = await self._have(job, wish)
             job.window = windows.starting
-            job.phase(Phase.STARTING)
+            await self._begin(job, Phase.STARTING)
             await self.turns.until_startable(job.backend)
             await self._end_other(job, wish, key)
             return told(await self._start(job, wish, folder))
@@ -103,9 +103,14 @@ class Loading:
         """The model's folder; None if it has no files."""
         if not wish.files:
             return None
-        job.phase(Phase.STAGING)
+        await self._begin(job, Phase.STAGING)
         async with self._models.change(wish.model):
             return await self.files.have(wish.model, wish.revision, wish.files, wish.places, job)
+
+    async def _begin(self, job: Job, phase: Phase) -> None:
+        """The next life finds what was done before it there; its bar must not begin anew."""
+        job.phase(phase)
+        await self.save(job)
 
     async def _end_other(self, job: Job, wish: LoadModel, key: str) -> None:
         """What runs there and is something else; one that only just starts, and is the same, is waited for later."""

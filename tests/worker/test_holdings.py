@@ -1,0 +1,125 @@
+"""What runs and which files lie here is told to the control plane until it has taken it."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+
+from corral.domain.errors import NotFound
+from corral.wire.holdings import BLOBS_MAX, FILES_MAX, HoldingsIn
+from corral.worker.holdings import EVERY_S
+from corral.worker.work import HeldModel
+from tests.worker.job_scene import CPU, JobScene, load_of, play
+from tests.worker.pretend_work import MIB
+from tests.worker.standin import PretendNode
+from tests.worker.test_http_control import control_of, refusal, served
+
+NODE_ID = "node-1"
+
+
+async def _member(scene: JobScene) -> None:
+    node = PretendNode(id=NODE_ID, name="gpu-a", credential="c", boot_id="b", is_approved=True)
+    scene.frontend.nodes["gpu-a"] = node
+    scene.holdings.place = lambda: NODE_ID
+    await scene.holdings.start()
+    await scene.until(lambda: bool(scene.frontend.holdings))
+
+
+@pytest.mark.behaviour("JOB-31")
+def test_every_change_of_processes_and_files_is_reported_at_once_and_everything_again():
+    async def story(scene: JobScene) -> None:
+        await _member(scene)
+        assert scene.frontend.holdings[-1] == HoldingsIn(boot_id="boot-1")
+        scene.installer.put(CPU)
+        await scene.load("j1", threads=2)
+        await scene.end_of("j1")
+        await scene.until(lambda: bool(scene.frontend.holdings[-1].models), limit_s=1)
+        told = scene.frontend.holdings[-1]
+        (process,), (model,), (blob,) = told.processes, told.models, told.blobs
+        running = scene.processes.table["qwen#0"]
+        assert (process.key, process.address, process.state) == ("qwen#0", running.address, "ready")
+        assert (process.revision, process.engine_key, process.threads) == ("r1", "key of qwen#0", 2)
+        assert (process.operation_id, process.ram_bytes, process.vram_bytes) == ("operation of j1", MIB, None)
+        assert (model.name, model.revision, model.files[0].path) == ("qwen", "r1", "qwen.gguf")
+        assert (blob.sha256, blob.size_bytes, blob.is_whole) == ("a" * 64, 8 * MIB, True)
+        assert told.are_files_complete
+        await scene.processes.stop_exactly("qwen#0")
+        await scene.until(lambda: not scene.frontend.holdings[-1].processes, limit_s=1)
+        before = len(scene.frontend.holdings)
+        await scene.clock.sleep(10 * EVERY_S)
+        assert 8 <= len(scene.frontend.holdings) - before <= 13
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-31")
+def test_a_report_is_repeated_until_it_is_taken_and_an_old_frontend_is_no_error():
+    async def story(scene: JobScene) -> None:
+        await _member(scene)
+        scene.frontend.is_away = True
+        scene.processes.run("qwen#0", CPU)
+        await scene.clock.sleep(600)
+        assert not scene.frontend.holdings[-1].processes
+        scene.frontend.is_away = False
+        await scene.until(lambda: bool(scene.frontend.holdings[-1].processes), limit_s=2 * EVERY_S)
+        scene.frontend.refusals["holdings"] = [NotFound("There is no such route.")]
+        before = len(scene.frontend.times("holdings"))
+        scene.holdings.wake()
+        await scene.clock.sleep(EVERY_S / 2)
+        assert len(scene.frontend.times("holdings")) == before + 1
+        # A new place is told at once.
+        scene.commands.registered()
+        await scene.until(lambda: len(scene.frontend.times("holdings")) == before + 2, limit_s=1)
+
+    play(story)
+
+
+def test_processes_are_told_also_when_the_files_cannot_be_looked_at():
+    async def story(scene: JobScene) -> None:
+        await _member(scene)
+        scene.files.holdings_fault = OSError("the disk is gone")
+        scene.processes.run("qwen#0", CPU)
+        await scene.until(lambda: bool(scene.frontend.holdings[-1].processes), limit_s=1)
+        told = scene.frontend.holdings[-1]
+        assert (told.models, told.blobs, told.are_files_complete) == ([], [], False)
+
+    play(story)
+
+
+def test_more_files_than_a_report_takes_are_told_in_part_and_that_is_said():
+    async def story(scene: JobScene) -> None:
+        files = load_of("x").files * 500
+        for number in range(FILES_MAX // 500 + 1):
+            scene.disk.models[f"m{number}"] = HeldModel(name=f"m{number}", revision="r", files=files)
+        for number in range(BLOBS_MAX + 1):
+            scene.disk.blobs[f"{number:064x}"] = (2, 1)
+        await _member(scene)
+        told = scene.frontend.holdings[-1]
+        assert not told.are_files_complete
+        assert len(told.blobs) == BLOBS_MAX
+        assert not told.blobs[0].is_whole
+        assert {len(model.files) for model in told.models} == {500}
+        assert len(told.model_dump_json()) < 1024 * 1024
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-31")
+async def test_over_http_the_report_goes_to_the_nodes_own_route_with_its_own_credential():
+    bodies: list[dict[str, object]] = []
+
+    async def take(request: web.Request) -> web.StreamResponse:
+        bodies.append(await request.json())
+        return web.Response(status=204)
+
+    report = HoldingsIn(boot_id="b1")
+    async with served(take) as site, control_of(site.url) as control:
+        await control.report_holdings("n/1", report)
+    ((path, key),) = site.seen
+    assert path == "/api/node/n/1/holdings"
+    assert key is not None
+    assert key.startswith("Bearer cn_")
+    assert bodies[0]["boot_id"] == "b1"
+    async with served(refusal(404, "not_found")) as old, control_of(old.url) as control:
+        with pytest.raises(NotFound):
+            await control.report_holdings("n1", report)

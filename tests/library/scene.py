@@ -48,6 +48,10 @@ class Scene:
         await self.model(name, files)
         return await (library or self.library).enter(name, files, report or Heard())
 
+    async def delete(self, name: str) -> None:
+        async with self.database.transaction() as tx:
+            await model_store.delete_model(tx, await model_store.lock_model(tx, name))
+
     async def found(self, name: str) -> Model:
         async with self.database.transaction() as tx:
             return await model_store.get_model(tx, name)

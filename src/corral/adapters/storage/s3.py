@@ -1,0 +1,167 @@
+"""An S3-compatible storage for the contents of models, through the `obstore` library (the extra `s3`).
+
+A content lies under `<prefix>/<ab>/<sha256>`. It is sent in parts, each with its sha256, which the storage checks; it
+appears when all parts are there. Limit: a process that dies in the middle leaves parts that only the bucket's own
+lifecycle rules remove.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import obstore
+from obstore import exceptions
+from obstore.store import S3Store
+
+from corral.domain.errors import InvalidRequest, NotFound, Unavailable, Unprocessable
+
+# A file may have 10,000 parts.
+PART_BYTES = 16 * 1024 * 1024
+PARTS_MAX = 9_000
+PARALLEL = 4
+# As nodes and frontends see it: this long without an answer is none.
+TIMEOUT = timedelta(seconds=60)
+CONNECT_TIMEOUT = timedelta(seconds=10)
+_KNOWN = frozenset({"endpoint", "region"})
+_HINT = "s3://bucket/folder?endpoint=https://host:9000&region=us-east-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Address:
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Key:
+    """Absent: what the machine has (its environment, its role)."""
+
+    name: str
+    secret: str = field(repr=False)
+
+
+def parse_address(text: str) -> S3Address:
+    """`s3://bucket/folder?endpoint=…&region=…`."""
+    parts = urlsplit(text)
+    query = dict(parse_qsl(parts.query))
+    unknown = sorted(query.keys() - _KNOWN)
+    if parts.scheme != "s3" or not parts.hostname or parts.username or unknown:
+        what = f"{unknown[0]} is not known in it" if unknown else "it has no bucket, or something else before it"
+        raise InvalidRequest(f"This is not the address of an S3 storage: {what}.", hint=_HINT, code="bad_storage")
+    return S3Address(
+        bucket=parts.netloc,
+        prefix=parts.path.strip("/"),
+        endpoint=query.get("endpoint", "").rstrip("/"),
+        region=query.get("region", "us-east-1"),
+    )
+
+
+class S3Storage:
+    """`ports.storage.Storage`."""
+
+    def __init__(self, address: S3Address, key: S3Key | None = None) -> None:
+        self._prefix = f"{address.prefix}/" if address.prefix else ""
+        self._name = f"s3://{address.bucket}/{address.prefix}"
+        options: dict[str, Any] = {
+            "region": address.region,
+            "checksum_algorithm": "SHA256",
+            "client_options": {
+                "allow_http": address.endpoint.startswith("http://"),
+                "timeout": TIMEOUT,
+                "connect_timeout": CONNECT_TIMEOUT,
+            },
+            "retry_config": {"max_retries": 5, "retry_timeout": TIMEOUT},
+        }
+        if address.endpoint:
+            options["endpoint"] = address.endpoint
+        if key is not None:
+            options |= {"access_key_id": key.name, "secret_access_key": key.secret}
+        self._store = S3Store(address.bucket, **options)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def find(self, sha256: str) -> int | None:
+        try:
+            with self._told("look for a file"):
+                return int((await obstore.head_async(self._store, self._key(sha256)))["size"])
+        except NotFound:
+            return None
+
+    async def put(self, sha256: str, path: Path, moved: Callable[[int], None]) -> None:
+        size = (await asyncio.to_thread(path.stat)).st_size
+        part_bytes = max(PART_BYTES, -(-size // PARTS_MAX))
+        key = self._key(sha256)
+        with self._told("send a file"):
+            if size <= part_bytes:
+                await obstore.put_async(self._store, key, await asyncio.to_thread(path.read_bytes))
+                moved(size)
+                return
+            await obstore.put_async(
+                self._store, key, _pieces(path, moved), chunk_size=part_bytes, max_concurrency=PARALLEL
+            )
+
+    async def read(self, sha256: str, offset: int, length: int) -> AsyncIterator[bytes]:
+        if length <= 0:
+            return
+        with self._told("read a file"):
+            answer = await obstore.get_async(
+                self._store, self._key(sha256), options={"range": (offset, offset + length)}
+            )
+            async for piece in answer.stream():
+                yield bytes(piece)
+
+    async def address(self, sha256: str, life_s: float) -> str:
+        with self._told("sign an address"):
+            return str(await obstore.sign_async(self._store, "GET", self._key(sha256), timedelta(seconds=life_s)))
+
+    async def remove(self, sha256: str) -> None:
+        with contextlib.suppress(NotFound), self._told("remove a file"):
+            await obstore.delete_async(self._store, self._key(sha256))
+
+    async def close(self) -> None:
+        """Connections end with the process; there is nothing to close."""
+
+    def _key(self, sha256: str) -> str:
+        return f"{self._prefix}{sha256[:2]}/{sha256}"
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """The library's errors in our words."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise NotFound("The storage does not have that content.", code="blob_not_here") from error
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise Unprocessable(
+                f"{self._name} does not let us {doing}.",
+                hint="Check library_storage_key and what it may do in this bucket.",
+                code="storage_refused",
+            ) from error
+        except (exceptions.BaseError, OSError) as error:
+            raise Unavailable(
+                f"{self._name} does not answer: we could not {doing}.",
+                code="storage_unavailable",
+                details={"cause": str(error).strip().splitlines()[0][:200] if str(error).strip() else ""},
+            ) from error
+
+
+async def _pieces(path: Path, moved: Callable[[int], None]) -> AsyncIterator[bytes]:
+    """The file bit by bit; what was taken is on its way."""
+    done = 0
+    with await asyncio.to_thread(path.open, "rb", 0) as file:
+        while piece := await asyncio.to_thread(os.read, file.fileno(), PART_BYTES):
+            yield piece
+            done += len(piece)
+            moved(done)

@@ -48,14 +48,6 @@ ROOM_S = 1.0
 BUSY_LOOKS = 4
 # How much of the bar is getting the files to a frontend, if that is needed at all.
 FETCH_SHARE = 0.4
-_WORDS = {
-    Phase.RESOLVING: "Installing the engine for",
-    Phase.DOWNLOADING: "Getting the files of",
-    Phase.STAGING: "Getting the files of",
-    Phase.VERIFYING: "Checking the files of",
-    Phase.STARTING: "Starting",
-    Phase.LOADING: "Loading",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +173,7 @@ def _refusal(view: View) -> Fault | None:
         return _gone(view)
     if not model.config.is_enabled:
         return Fault(code="model_disabled", text=f"Model {model.name} was disabled.")
-    if any(plan_of(target).get("revision") != model.run_hash for target in view.open):
+    if any(plan_of(target).get("revision") != model.run_hash for target in (*view.open, *view.done)):
         return Fault(code="model_edited", text=f"Model {model.name} was edited while it was loaded.")
     return None
 
@@ -239,10 +231,8 @@ def _sentence(view: View, blocked: Sequence[Target]) -> str:
     silent = [target for target in view.open if target.state is TargetState.UNCONFIRMED]
     if silent and len(silent) == len(view.open):
         return f"{_names(silent)} was told to load {name} and does not answer now"
-    phases = [target.progress.phase for target in view.open if target.progress.phase is not None]
-    word = _WORDS.get(phases[0], "Loading") if phases else "Loading"
     done = f"; loaded on {_names(view.done)}" if view.done else ""
-    return f"{word} {name} on {_names(view.open)}{done}"
+    return f"Loading {name} on {_names(view.open)}{done}"
 
 
 def _names(targets: Sequence[Target]) -> str:

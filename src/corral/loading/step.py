@@ -15,10 +15,10 @@ import structlog
 
 from corral.domain.errors import LeaseLost
 from corral.domain.node import NodeId
-from corral.domain.operation import OPEN, Fault, Operation, OperationKind, OperationState
+from corral.domain.operation import OPEN, Fault, OperationKind, OperationState
 from corral.loading.fetches import Fetches
 from corral.loading.request import Wanted
-from corral.loading.view import Kind, Next, View, Work, failed, give_up, plan_of, reread
+from corral.loading.view import Kind, Next, View, Work, failed, give_up, nodes_of, reread
 from corral.operations.apply import Teller, Told
 from corral.operations.hearing import Listener, Said, delta_of, take_in
 from corral.operations.step import Stepped
@@ -107,7 +107,7 @@ class LoadStepper:
     async def _look(self, tx: Transaction, hold: Hold, *, asks_all: bool = False) -> View:
         found = await store.read(tx, hold, locks=True)
         wanted = Wanted.from_json(found.operation.request)
-        concerned = _nodes_of(found.operation)
+        concerned = nodes_of(found.operation)
         models = await model_store.list_models(tx, [wanted.model])
         return View(
             hold=hold,
@@ -198,10 +198,3 @@ class LoadStepper:
             if isinstance(outcome, Failed):
                 log.warning("could not tidy up after an operation", error=outcome.sentence)
         return stepped
-
-
-def _nodes_of(operation: Operation) -> list[NodeId]:
-    """Those of its targets, and those that they take files from."""
-    concerned = [target for target in operation.targets if target.stop_wanted or not target.state.is_final]
-    sources = {NodeId(node) for target in concerned for node in plan_of(target).get("from") or ()}
-    return sorted({target.node for target in concerned} | sources)

@@ -18,6 +18,7 @@ from corral.policy.loading import NODE_LOST
 from corral.policy.progress import Ended, Standing, aggregate, take
 from corral.store import dispatch as store
 from corral.store import loads as load_store
+from corral.store import nodes as node_store
 from corral.store.database import Transaction
 from corral.store.dispatch import Hold
 from corral.store.loads import LoadNews
@@ -152,8 +153,18 @@ async def give_up(tx: Transaction, view: View, fault: Fault) -> Next:
 
 
 async def reread(tx: Transaction, view: View) -> View:
+    """As it is now, within the same transaction; with nodes that have come to it."""
     found = await store.read(tx, view.hold, locks=True)
-    return replace(view, operation=found.operation)
+    missing = [node for node in nodes_of(found.operation) if node not in view.nodes]
+    more = {node.id: node for node in await node_store.list_nodes(tx, only=missing)} if missing else {}
+    return replace(view, operation=found.operation, nodes={**view.nodes, **more})
+
+
+def nodes_of(operation: Operation) -> list[NodeId]:
+    """Those of its targets that are not at their end, and those that they take files from."""
+    concerned = [target for target in operation.targets if target.stop_wanted or not target.state.is_final]
+    sources = {NodeId(node) for target in concerned for node in plan_of(target).get("from") or ()}
+    return sorted({target.node for target in concerned} | sources)
 
 
 @dataclass(slots=True)

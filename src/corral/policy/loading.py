@@ -34,6 +34,10 @@ NODE_LOST = "node_lost"
 STALLED = "load_stalled"
 # What another node cannot do better.
 _HOPELESS = frozenset({"not_found", "digest_mismatch", "unsupported", "invalid_request", "bad_manifest"})
+# What the same node may do better a moment later.
+_PASSING = frozenset(
+    {"source_unavailable", "bad_answer", "worker_restarted", faults.INTERNAL, faults.NODE_UNREACHABLE, NODE_LOST}
+)
 _AT_THE_ENGINE = frozenset({Phase.STARTING, Phase.LOADING})
 
 
@@ -181,9 +185,7 @@ def next_try(failures: Sequence[Failure]) -> Again | None:
         return None
     # One that ran out of memory is not avoided: with more room it may do.
     avoid = {failure.node for failure in failures if failure not in short}
-    may_again = {
-        failure.node for failure in failures if failure not in short and faults.is_transient(failure.fault.code)
-    }
+    may_again = {failure.node for failure in failures if failure.fault.code in _PASSING}
     return Again(avoid=frozenset(avoid), may_again=frozenset(may_again), grow=MORE_MEMORY if short else 1.0)
 
 

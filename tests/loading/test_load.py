@@ -1,0 +1,619 @@
+"""A load from the wish to a replica that answers, on real rows with workers that do what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from corral.bus.messages import LoadModel
+from corral.domain.errors import Conflict, NotFound, Unavailable, Unprocessable
+from corral.domain.operation import OperationState
+from corral.operations import actions
+from corral.operations.admission import Admission
+from corral.store import operations as operation_store
+from corral.store.database import Database
+from tests.loading.machines import GIB, LoadFrontend, ModelWorker, machines, sha_of
+from tests.loading.scene import ask, edit, put_loaded, put_model, reserved, rows, states, use
+from tests.operations.driving import notes
+from tests.operations.fake_bus import NORMAL, OFF, SILENT, Hub
+from tests.operations.scene import catalog, ids, read, sql
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub()
+
+
+@pytest.fixture
+async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
+    made = await LoadFrontend(database, hub).plug_in()
+    yield made
+    await made.close()
+
+
+@pytest.mark.behaviour("NODE-85")
+async def test_a_model_without_files_is_placed_told_and_published(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database, threads=2)
+    operation = await ask(frontend)
+    await frontend.run()
+    (row,) = await rows(database)
+    assert (row.state, row.index, row.revision, row.threads) == ("staging", 0, model.run_hash, 2)
+    command = one.loads[0]
+    assert isinstance(command, LoadModel)
+    assert (command.model, command.replica, command.revision, command.backend) == (
+        "chat",
+        0,
+        model.run_hash,
+        "cpu-engine",
+    )
+    assert command.build is not None, "the engine is not installed there"
+    assert (command.threads, command.ready_s, command.operation_id) == (2, 300.0, operation.id)
+    await one.move(50.0, phase="starting")
+    await frontend.run()
+    assert await states(database) == ["loading"]
+    seen = await read(database, operation)
+    assert (seen.message, seen.progress.phase) == ("Loading chat on a", "starting")
+    await one.load_done()
+    await frontend.run()
+    (row,) = await rows(database)
+    assert (row.state, row.address, row.engine_key, row.version) == ("loaded", "127.0.0.1:9000", "secret", "2.0")
+    assert row.load_s is not None
+    seen = await read(database, operation)
+    assert (seen.state, seen.message, seen.progress.percent) == ("completed", "Loaded on a", 100.0)
+    assert await reserved(database) == []
+    assert not frontend.dispatcher.held
+
+
+async def test_files_are_fetched_once_and_then_the_node_is_told_where_they_are(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    frontend.library.gate.clear()
+    operation = await ask(frontend)
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert (seen.message, seen.progress.phase) == ("Fetching the files of chat", "downloading")
+    assert (seen.progress.current_bytes, seen.progress.total_bytes) == (10, 100)
+    assert not one.loads
+    frontend.library.gate.set()
+
+    async def is_told() -> bool:
+        await frontend.run()
+        return bool(one.loads)
+
+    await eventually(is_told)
+    command = one.loads[0]
+    assert [(file.path, file.sha256) for file in command.files] == [("model.gguf", sha_of("model.gguf"))]
+    assert [place.kind for place in command.places] == ["library"]
+    assert isinstance(command, LoadModel)
+    assert command.entry == "model.gguf"
+    assert frontend.library.entered == ["chat"]
+    await one.load_done()
+    await frontend.run()
+    assert await states(database) == ["loaded"]
+
+
+async def test_a_source_that_fails_for_good_ends_the_load_with_its_cause(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    frontend.library.fails.append(Unprocessable("The file is not what was promised.", code="digest_mismatch"))
+    operation = await ask(frontend)
+
+    async def has_failed() -> bool:
+        await frontend.run()
+        return (await read(database, operation)).state is OperationState.FAILED
+
+    await eventually(has_failed)
+    fault = (await read(database, operation)).fault
+    assert fault is not None
+    assert (fault.code, fault.text) == (
+        "digest_mismatch",
+        "The files could not be fetched: The file is not what was promised.",
+    )
+    assert await rows(database) == []
+
+
+async def test_cancelling_stops_the_fetch_and_leaves_nothing(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    frontend.library.gate.clear()
+    operation = await ask(frontend)
+    await frontend.run()
+    await actions.cancel(database, operation.id, "ann")
+
+    async def is_stopped() -> bool:
+        frontend.clock.ahead += 1
+        await frontend.run()
+        return frontend.library.cancelled == ["chat"]
+
+    await eventually(is_stopped)
+    assert (await read(database, operation)).state is OperationState.CANCELLED
+
+
+@pytest.mark.behaviour("NODE-85")
+async def test_a_failure_on_one_node_goes_on_at_another_and_its_row_is_gone(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    workers = await machines(database, hub, "a", "b")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    first = next(worker for worker in workers if worker.loads)
+    second = next(worker for worker in workers if worker is not first)
+    await first.fail("engine_failed", "The engine has ended with 1.")
+    await frontend.run()
+    (row,) = await rows(database)
+    assert row.node_id == second.node
+    assert len(second.loads) == 1
+    await second.load_done()
+    await frontend.run()
+    assert (await read(database, operation)).state is OperationState.COMPLETED
+    assert await reserved(database) == []
+
+
+@pytest.mark.behaviour("NODE-75")
+async def test_every_cause_is_told_and_whoever_asks_within_15_s_gets_it(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    workers = await machines(database, hub, "a", "b")
+    await put_model(database)
+    first = await frontend.loads.ask("chat")
+    await frontend.run()
+    for _ in range(2):
+        worker = next(one for one in workers if any(one.jobs[load.job_id].state == "running" for load in one.loads))
+        await worker.fail("engine_failed", f"It broke on {worker.node[:4]}.")
+        await frontend.run()
+    async with database.transaction() as tx:
+        failed = await operation_store.get(tx, first)
+    assert failed.state is OperationState.FAILED
+    assert failed.fault is not None
+    assert failed.fault.code == "engine_failed"
+    for worker in workers:
+        assert f"It broke on {worker.node[:4]}." in failed.fault.text
+    assert await rows(database) == []
+    assert await frontend.loads.ask("chat") == first
+    await sql(database, "UPDATE operations SET finished_at = finished_at - interval '16 s'")
+    assert await frontend.loads.ask("chat") != first
+
+
+async def test_an_edit_makes_a_fresh_failure_no_answer(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    await put_model(database)
+    first = await frontend.loads.ask("chat")
+    await frontend.run()
+    assert await frontend.loads.ask("chat") == first
+    await edit(database, "chat", options={"context_size": "512"})
+    assert await frontend.loads.ask("chat") != first
+
+
+@pytest.mark.behaviour("NODE-71")
+@pytest.mark.behaviour("NODE-72")
+async def test_fifty_requests_on_three_frontends_are_one_load(database: Database, hub: Hub) -> None:
+    (one, _) = await machines(database, hub, "a", "b")
+    await put_model(database)
+    frontends = [await LoadFrontend(database, hub, f"frontend-{number}").plug_in() for number in range(3)]
+    try:
+        asked = [asyncio.ensure_future(frontends[number % 3].loads.ask("chat")) for number in range(50)]
+        operations = {await future for future in asked}
+        assert len(operations) == 1
+        for frontend in frontends:
+            await frontend.run()
+        sent = [worker for worker in hub.workers.values() if isinstance(worker, ModelWorker) and worker.loads]
+        assert sum(len(worker.loads) for worker in sent) == 1
+        await sent[0].load_done()
+        for frontend in frontends:
+            await frontend.run()
+        assert await states(database) == ["loaded"]
+        assert {await frontend.loads.ask("chat") for frontend in frontends} == operations, "it is there already"
+    finally:
+        for frontend in frontends:
+            await frontend.close()
+    assert one is not None
+
+
+@pytest.mark.behaviour("NODE-73")
+@pytest.mark.behaviour("NODE-74")
+async def test_a_load_whose_frontend_dies_is_taken_over_and_the_old_owner_writes_nothing(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    await sql(
+        database,
+        "UPDATE operations SET lease_until = corral_now() - interval '1 s', due_at = corral_now() - interval '1 s'",
+    )
+    heir = await LoadFrontend(database, hub, "frontend-2").plug_in()
+    try:
+        await heir.run()
+        assert operation.id in heir.dispatcher.held
+        assert one.asked == [one.job], "whoever takes over has not heard what was said before"
+        assert len(one.loads) == 1, "and begins nothing anew"
+        frontend.dispatcher.call(operation.id)
+        await frontend.turn()
+        assert operation.id not in frontend.dispatcher.held
+        await one.load_done()
+        await heir.run()
+        assert (await read(database, operation)).state is OperationState.COMPLETED
+    finally:
+        await heir.close()
+
+
+@pytest.mark.behaviour("NODE-87")
+async def test_an_edit_during_the_load_publishes_nothing_and_stops_exactly_that(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    other = await put_model(database, "other")
+    kept = await put_loaded(database, one.node, other)
+    one.run("other", 0, other.run_hash, address=kept.address)
+    operation = await ask(frontend)
+    await frontend.run()
+    await edit(database, "chat", options={"context_size": "512"})
+    await one.load_done()
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "model_edited")
+    assert [row.model for row in await rows(database)] == ["other"]
+    assert [stop.process_key for stop in one.stops] == ["chat#0"]
+    assert list(one.processes) == ["other#0"]
+
+
+async def test_a_load_that_finishes_between_an_edit_and_the_next_look_is_unloaded(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    await ask(frontend)
+    await frontend.run()
+    await sql(database, "UPDATE models SET run_hash = 'another'")
+    await one.load_done()
+    await frontend.dispatcher.flush()
+    (row,) = await rows(database)
+    assert (row.state, row.stop_reason) == ("unloading", "The model was edited while it was loaded.")
+
+
+async def test_two_frontends_that_place_at_once_never_promise_more_than_there_is(database: Database, hub: Hub) -> None:
+    await machines(database, hub, "a", available_ram=str(3 * GIB), total_ram=str(4 * GIB))
+    for name in ("one", "two"):
+        await put_model(database, name, ram_bytes=2 * GIB)
+    frontends = [await LoadFrontend(database, hub, f"frontend-{number}").plug_in() for number in range(2)]
+    try:
+        for frontend, name in zip(frontends, ("one", "two"), strict=True):
+            await ask(frontend, name)
+        async with asyncio.TaskGroup() as group:
+            for frontend in frontends:
+                group.create_task(frontend.turn())
+        assert len(await rows(database)) == 1
+        (reservation,) = await reserved(database)
+        assert reservation.ram_bytes == 2 * GIB
+    finally:
+        for frontend in frontends:
+            await frontend.close()
+
+
+async def test_a_fleet_without_room_is_refused_with_a_sentence_for_every_node(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a", "b", available_ram=str(GIB))
+    await put_model(database, ram_bytes=20 * GIB)
+    operation = await ask(frontend)
+    await frontend.run()
+    seen = await read(database, operation)
+    assert seen.fault is not None
+    assert (seen.state, seen.fault.code) == ("failed", "no_room")
+    for name in ("a", "b"):
+        assert f"{name} has " in seen.fault.text
+    assert await rows(database) == []
+
+
+async def test_nodes_that_are_named_are_the_only_ones(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    _, two = await machines(database, hub, "a", "b")
+    await put_model(database)
+    await ask(frontend, nodes=("b",))
+    await frontend.run()
+    assert len(two.loads) == 1
+    with pytest.raises(NotFound, match="no node 'nowhere'"):
+        await ask(frontend, nodes=("nowhere",), queue_behind=True)
+
+
+async def test_several_replicas_go_to_several_nodes_and_take_the_files_from_one_another(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    workers = await machines(database, hub, "a", "b", "c")
+    await put_model(database, files=("model.gguf",))
+    operation = await ask(frontend, count=3)
+
+    async def are_told() -> bool:
+        await frontend.run()
+        return all(worker.loads for worker in workers)
+
+    await eventually(are_told)
+    sources = {
+        worker.node: [place.node for place in worker.loads[0].places if place.kind == "node"] for worker in workers
+    }
+    first = next(node for node, found in sources.items() if not found)
+    followers = {found[0]: node for node, found in sources.items() if found}
+    assert len(followers) == 2, "nobody is asked by two"
+    assert first in followers, "a chain begins at the one that reads the library"
+    for worker in workers:
+        assert worker.loads[0].places[-1].kind == "library"
+        await worker.load_done()
+    await frontend.run()
+    assert (await read(database, operation)).state is OperationState.COMPLETED
+    assert await states(database) == ["loaded"] * 3
+
+
+async def test_a_node_that_is_off_the_bus_is_left_at_once(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    workers = await machines(database, hub, "a", "b")
+    await put_model(database)
+    workers[0].mode = OFF
+    operation = await ask(frontend)
+    await frontend.run()
+    await workers[1].load_done()
+    await frontend.run()
+    assert (await read(database, operation)).message == "Loaded on b"
+    assert [row.node_id for row in await rows(database)] == [workers[1].node]
+
+
+async def test_silence_is_no_failure_and_the_worker_is_asked_until_it_speaks(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    one.mode = SILENT
+    await frontend.turn()
+    seen = await read(database, operation)
+    assert (seen.state, [target.state for target in seen.targets]) == ("running", ["unconfirmed"])
+    assert "does not answer" in seen.message
+    one.mode = NORMAL
+    await sql(database, "UPDATE operation_targets SET contacted_at = contacted_at - interval '6 s'")
+    frontend.dispatcher.call(operation.id)
+    await frontend.run()
+    assert len(one.loads) == 1, "it knew nothing of the job, and was told again"
+    await one.load_done()
+    await frontend.run()
+    assert await states(database) == ["loaded"]
+
+
+async def test_a_node_that_is_lost_while_it_loads_is_replaced(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    workers = await machines(database, hub, "a", "b")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    first = next(worker for worker in workers if worker.loads)
+    await sql(database, "UPDATE nodes SET liveness = 'lost' WHERE id = CAST(:id AS uuid)", id=first.node)
+    await sql(database, "DELETE FROM replicas")
+    frontend.dispatcher.call(operation.id)
+    await frontend.run()
+    second = next(worker for worker in workers if worker is not first)
+    await second.load_done()
+    await frontend.run()
+    assert (await read(database, operation)).state is OperationState.COMPLETED
+
+
+async def test_running_out_of_memory_is_tried_once_more_with_more_room(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", available_ram=str(5 * GIB), total_ram=str(8 * GIB))
+    idle = await put_model(database, "idle")
+    await put_loaded(database, one.node, idle, ram_bytes=4 * GIB)
+    one.run("idle", 0, idle.run_hash, address="127.0.0.1:8000")
+    await put_model(database, ram_bytes=4 * GIB)
+    operation = await ask(frontend)
+    await frontend.run()
+    assert len(one.loads) == 1
+    await one.fail("out_of_memory", "The engine ran out of memory.")
+    await frontend.run_ahead()
+    assert len(one.loads) == 2
+    assert "idle#0" not in one.processes, "room was made for it"
+    await one.fail("out_of_memory", "The engine ran out of memory.")
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert seen.fault is not None
+    assert (seen.state, seen.fault.code) == ("failed", "out_of_memory")
+    assert "more memory" in seen.fault.text
+    assert await rows(database, "chat") == []
+
+
+async def test_a_model_that_is_gone_or_disabled_is_not_loaded(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    await edit(database, "chat", enabled=False)
+    frontend.dispatcher.call(operation.id)
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "model_disabled")
+    assert one.cancelled[0].job_id == one.job
+    assert await rows(database) == []
+    with pytest.raises(Conflict, match="is disabled"):
+        await ask(frontend)
+    with pytest.raises(NotFound, match="no model 'nothing'"):
+        await ask(frontend, "nothing")
+
+
+async def test_cancelling_tells_the_worker_and_the_row_goes_when_the_process_is_gone(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    await actions.cancel(database, operation.id, "ann")
+    assert await states(database) == ["unloading"]
+    assert await reserved(database) == []
+    assert await frontend.loading.stopper.tick() == 0, "the job is stopped before what it may have started"
+    await frontend.run()
+    assert [cancel.job_id for cancel in one.cancelled] == [one.job]
+    assert [stop.process_key for stop in one.stops] == ["chat#0"]
+    assert await rows(database) == []
+
+
+async def test_a_paused_load_goes_on_as_the_same_operation(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    await actions.pause(database, operation.id, "ann")
+    await frontend.run()
+    assert one.cancelled[0].keeps_partial
+    with pytest.raises(Conflict, match="paused by an admin"):
+        await frontend.loads.ask("chat")
+    again = await ask(frontend)
+    assert again.id == operation.id
+    await frontend.run()
+    assert len(one.loads) == 2
+    await one.load_done()
+    await frontend.run()
+    assert (await read(database, operation)).state is OperationState.COMPLETED
+
+
+@pytest.mark.behaviour("NODE-80")
+@pytest.mark.behaviour("NODE-81")
+async def test_the_hold_follows_what_moves_and_silence_ends_it(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    began = (await read(database, operation)).deadline_at
+    assert began is not None
+    # As if it had gone on for 24 minutes of the 25, with bytes all the while.
+    await sql(database, "UPDATE operations SET deadline_at = corral_now() + interval '1 minute'")
+    await one.move(10.0, phase="staging", current_bytes=1)
+    await frontend.run()
+    rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
+    assert 590 < rest[0].s <= 600
+    # A trickle does not push it beyond the cap.
+    await sql(
+        database,
+        "UPDATE operations SET started_at = corral_now() - interval '24 hours', deadline_at = corral_now()"
+        " + interval '1 s'",
+    )
+    await one.move(11.0, phase="staging", current_bytes=2)
+    await frontend.run()
+    rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
+    assert rest[0].s <= 1
+    await sql(database, "UPDATE operations SET deadline_at = corral_now() - interval '1 s'")
+    frontend.dispatcher.call(operation.id)
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "load_stalled")
+    assert [cancel.job_id for cancel in one.cancelled] == [one.loads[0].job_id]
+    assert await rows(database) == []
+
+
+@pytest.mark.behaviour("NODE-79")
+async def test_an_engine_that_loads_without_a_byte_has_its_own_budget(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database, load_timeout_s=7200.0)
+    await ask(frontend)
+    await frontend.run()
+    await one.move(60.0, phase="loading")
+    await frontend.run()
+    rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
+    assert 7400 < rest[0].s <= 7500
+
+
+@pytest.mark.behaviour("NODE-93")
+async def test_when_everything_that_could_go_is_in_use_it_says_so(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
+    busy = await put_loaded(database, one.node, await put_model(database, "busy"), ram_bytes=6 * GIB)
+    await use(database, busy)
+    await put_model(database, ram_bytes=4 * GIB)
+    operation = await ask(frontend)
+    await frontend.run_ahead(turns=6)
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "eviction_busy")
+    assert await states(database) == ["loaded"]
+
+
+@pytest.mark.behaviour("NODE-95")
+@pytest.mark.behaviour("NODE-96")
+async def test_an_eviction_ends_exactly_the_chosen_process_before_the_engine_starts(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
+    for name, size in (("small", 1), ("right", 4)):
+        model = await put_model(database, name)
+        row = await put_loaded(database, one.node, model, ram_bytes=size * GIB, address=f"127.0.0.1:80{size}0")
+        one.run(name, 0, model.run_hash, address=row.address)
+    await put_model(database, ram_bytes=4 * GIB)
+    one.stop_problem = "It does not end."
+    operation = await ask(frontend)
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.message, seen.progress.phase) == ("Making room for chat on a", "making_room")
+    assert not one.loads
+    assert {row.model: str(row.state) for row in await rows(database)} == {
+        "chat": "staging",
+        "right": "unloading",
+        "small": "loaded",
+    }
+    one.stop_problem = ""
+    await sql(database, "UPDATE replicas SET stop_due_at = corral_now() WHERE state = 'unloading'")
+    await frontend.run_ahead()
+    assert {stop.process_key for stop in one.stops} == {"right#0"}
+    assert {stop.expected_address for stop in one.stops} == {"127.0.0.1:8040"}
+    assert len(one.loads) == 1
+    events = await sql(database, "SELECT kind, key, data FROM outbox WHERE kind = 'replica.removed'")
+    assert [(event.key, event.data["reason"]) for event in events] == [("right", "Evicted for chat.")]
+    assert any("right" in line for line in await notes(database, operation))
+
+
+async def test_a_failed_load_is_retried_as_an_operation_of_its_own(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await put_model(database)
+    operation = await ask(frontend)
+    await frontend.run()
+    assert (await read(database, operation)).state is OperationState.FAILED
+    await machines(database, hub, "a")
+    admission = Admission(database, catalog(database), ids, others={"model": frontend.loads.again})
+    again = await actions.retry(database, admission, operation.id, "bob")
+    assert (again.operation.retry_of, again.operation.kind) == (operation.id, "model_load")
+    await frontend.run()
+    assert await states(database) == ["staging"]
+
+
+async def test_a_fetch_that_may_still_come_is_tried_again(
+    database: Database, hub: Hub, frontend: LoadFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corral.loading.fetches.PAUSES_S", (0.01, 0.01))
+    (one,) = await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    frontend.library.fails.append(Unavailable("The source does not answer.", code="source_unavailable"))
+    await ask(frontend)
+
+    async def is_told() -> bool:
+        await frontend.run()
+        return bool(one.loads)
+
+    await eventually(is_told)
+    assert frontend.library.entered == ["chat", "chat"]

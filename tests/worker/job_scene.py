@@ -99,7 +99,7 @@ class JobScene:
         self.holdings = HoldingsReports(
             self.frontend, self.processes, self.files, boot_id=boot_id, clock=self.clock, rng=rng
         )
-        self.runner.changed, self.runner.held_changed = self.reports.wake, self.holdings.wake
+        self.runner.changed = self.reports.wake
         self.commands = BackendCommands(
             CommandParts(
                 runner=self.runner,

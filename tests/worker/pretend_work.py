@@ -287,6 +287,8 @@ class PretendFiles:
         self.at_work: dict[str, int] = defaultdict(int)
         self.most_on_one = 0
         self.holdings_fault: Exception | None = None
+        self.collections = 0
+        self.changed: Callable[[], None] = lambda: None
 
     async def have(
         self,
@@ -304,6 +306,7 @@ class PretendFiles:
             for file in files:
                 await self._fetch(file, report, total, {each.sha256 for each in files})
             self.disk.models[model] = HeldModel(name=model, revision=revision, files=files)
+            self.changed()
             return Path("/nowhere/models") / model
         finally:
             self.at_work[model] -= 1
@@ -314,6 +317,7 @@ class PretendFiles:
         used = {file.sha256 for each in self.disk.models.values() for file in each.files}
         unused = {file.sha256 for file in gone.files} - used if gone else set()
         freed = sum(self.disk.blobs.pop(sha256, (0, 0))[1] for sha256 in unused)
+        self.changed()
         return ModelDeleted(model=model, files=len(gone.files) if gone else 0, freed_bytes=freed)
 
     async def holdings(self) -> HeldFiles:
@@ -324,6 +328,10 @@ class PretendFiles:
             for sha256, (size, there) in sorted(self.disk.blobs.items())
         )
         return HeldFiles(models=tuple(self.disk.models.values()), blobs=blobs)
+
+    async def collect(self, *, dry_run: bool = False) -> Collected:
+        self.collections += not dry_run
+        return Collected()
 
     async def _fetch(self, file: FileItem, report: Report, total: int, wanted: set[str]) -> None:
         while (there := self.disk.blobs.get(file.sha256, (0, 0))[1]) < file.size_bytes:

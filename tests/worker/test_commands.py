@@ -116,7 +116,7 @@ def test_what_is_of_no_use_is_told_first_and_then_thrown_away():
 @pytest.mark.behaviour("JOB-21")
 def test_a_worker_throws_away_by_itself_once_a_day_and_goes_on_after_a_failure():
     async def story(scene: JobScene) -> None:
-        collection = DailyCollection(scene.installer, scene.clock, chance(scene.loop.seed, "collection"))
+        collection = DailyCollection((scene.installer, scene.files), scene.clock, chance(scene.loop.seed, "collection"))
         scene.installer.garbage = {"downloads/a.partial": 1}
         await collection.start()
         try:
@@ -256,10 +256,10 @@ def test_a_model_is_deleted_over_the_bus_and_that_is_reported():
         await scene.load("j2", model="other")
         await scene.end_of("j2")
         woken: list[str] = []
-        scene.holdings.wake = lambda: woken.append("holdings")  # type: ignore[method-assign]
+        scene.files.changed = lambda: woken.append("files")
         told = await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="qwen"))
         assert (told.model, told.files, told.freed_bytes) == ("qwen", 1, 0), "another model has the same content"
-        assert woken == ["holdings"]
+        assert woken == ["files"]
         told = await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="other"))
         assert (told.files, told.freed_bytes) == (1, 8 * MIB)
         assert (await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="other"))).files == 0

@@ -10,9 +10,8 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -25,8 +24,6 @@ from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings, parse_registry_credentials
-from corral.bus.messages import BlobPlace, FileItem, ModelDeleted
-from corral.domain.errors import Unprocessable
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Service, Services
@@ -36,21 +33,24 @@ from corral.worker.backend_reports import BackendReports
 from corral.worker.backends.installer import DiskInstaller
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.commands import BackendCommands, CommandParts
+from corral.worker.files.node import FilesParts, compose_files
+from corral.worker.files.places import Library
+from corral.worker.files.pulling import PullOptions
+from corral.worker.files.server import Gate
 from corral.worker.hardware import RealMachine
-from corral.worker.health import HealthServer, listen
+from corral.worker.health import HealthServer, Routes, listen
 from corral.worker.holdings import HoldingsReports
 from corral.worker.home import hold_home
 from corral.worker.http_control import HttpControl, frontend_urls
 from corral.worker.identity import BusKeys, IdentityFile
 from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.journal import DiskJournal
-from corral.worker.jobs.model_files import delete_model
 from corral.worker.jobs.runner import JobRunner, RunnerParts
 from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
 from corral.worker.processes.options import SupervisorOptions
 from corral.worker.processes.supervisor import Parts, Supervisor
 from corral.worker.readings import MachineReadings
-from corral.worker.work import Files, HeldFiles, Installer, Processes, Report
+from corral.worker.work import Files, Installer, Processes
 
 log = structlog.get_logger(__name__)
 
@@ -89,6 +89,16 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlace:
+    """Where the control plane is, and what it has told this worker so far."""
+
+    urls: tuple[str, ...]
+    credential: str = field(repr=False)
+    node_id: Callable[[], str | None]
+    ticket_key: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What everything here is made with."""
 
@@ -96,6 +106,7 @@ class World:
     clock: Clock
     ids: Ids
     rng: random.Random
+    place: ClusterPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +118,8 @@ class Tools:
     files: Files
     processes: Processes
     services: tuple[Service, ...] = ()
+    # What is served on the worker's port.
+    routes: tuple[Routes, ...] = ()
 
 
 MakeTools = Callable[[World], Tools]
@@ -148,33 +161,26 @@ def real_tools(world: World) -> Tools:
         threads=os.cpu_count() or 1,
     )
     supervisor = Supervisor(options, Parts(find=installer.runnable, clock=world.clock, ids=world.ids, rng=world.rng))
-    return Tools(
-        installer=installer, files=LocalFiles(settings.models_dir), processes=supervisor, services=(supervisor,)
+    files, routes = compose_files(_files_parts(world, environment))
+    return Tools(installer=installer, files=files, processes=supervisor, services=(files, supervisor), routes=(routes,))
+
+
+def _files_parts(world: World, environment: Mapping[str, str]) -> FilesParts:
+    settings, place = world.settings, world.place
+    return FilesParts(
+        models_dir=settings.models_dir,
+        inbox_dir=settings.worker_home / "inbox",
+        library=Library(urls=place.urls, credential=place.credential, node_id=place.node_id),
+        gate=Gate(ticket_key=place.ticket_key, node_id=place.node_id),
+        clock=world.clock,
+        pull=PullOptions(
+            parallel=settings.parallel_chunks,
+            headroom_bytes=settings.disk_headroom_bytes,
+            bandwidth_bytes_per_s=settings.bandwidth_limit_bytes,
+            environment=environment,
+        ),
+        shared_dir=settings.shared_models_dir,
     )
-
-
-class LocalFiles:
-    """Until nodes fetch files: removes a model's files from the models folder, and has none."""
-
-    def __init__(self, models_dir: Path) -> None:
-        self._models_dir = models_dir
-
-    async def have(
-        self,
-        model: str,
-        revision: str,
-        files: tuple[FileItem, ...],
-        places: tuple[BlobPlace, ...],
-        report: Report,
-    ) -> Path:
-        del revision, files, places, report
-        raise Unprocessable(f"This worker cannot fetch the files of {model}.", code="unsupported")
-
-    async def delete(self, model: str) -> ModelDeleted:
-        return await asyncio.to_thread(delete_model, self._models_dir, model)
-
-    async def holdings(self) -> HeldFiles:
-        return HeldFiles()
 
 
 def _registry_credentials(settings: WorkerSettings) -> dict[str, str]:
@@ -194,10 +200,18 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
     open_bus = bus_opener(settings, clock, rng, on_crash=services.end)
     listener = listen(settings.http_host, settings.http_port)
     port = listener.getsockname()[1]
-    world = World(settings=settings, clock=clock, ids=ids, rng=rng)
+    # The tools ask the agent, which is made of them: only when they work.
+    place = ClusterPlace(
+        urls=urls,
+        credential=identity.credential,
+        node_id=lambda: agent.node_id,
+        ticket_key=lambda: agent.ticket_key,
+    )
+    world = World(settings=settings, clock=clock, ids=ids, rng=rng, place=place)
+    tools = make_tools(world) if settings.node_type is NodeType.BACKEND else None
     work = None
-    if settings.node_type is NodeType.BACKEND:
-        work = _work_of(world, make_tools(world), control, boot_id, on_crash=services.end)
+    if tools is not None:
+        work = _work_of(world, tools, control, boot_id, on_crash=services.end)
     around = Surroundings(
         control=control,
         open_bus=open_bus,
@@ -212,7 +226,7 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
         duties=work.duties if work else None,
     )
     agent = Agent(_profile(settings, boot_id), identity, around, on_end=services.end)
-    health = HealthServer(listener, agent.not_ready)
+    health = HealthServer(listener, agent.not_ready, tools.routes if tools else ())
     services.add(_Closing(control), health, agent)
     if work is None:
         return Worker(services=services, agent=agent, health=health)
@@ -250,7 +264,7 @@ def _work_of(
     holdings = HoldingsReports(control, tools.processes, tools.files, boot_id=boot_id, clock=world.clock, rng=world.rng)
     for each in (reports, holdings):
         each.loop.on_crash = on_crash
-    runner.changed, runner.held_changed = reports.wake, holdings.wake
+    runner.changed = reports.wake
     duties = BackendCommands(
         CommandParts(
             runner=runner,
@@ -262,7 +276,7 @@ def _work_of(
             boot_id=boot_id,
         )
     )
-    collection = DailyCollection(tools.installer, world.clock, world.rng, on_crash)
+    collection = DailyCollection((tools.installer, tools.files), world.clock, world.rng, on_crash)
     services = (*tools.services, runner, reports, holdings, collection)
     return _Work(duties=duties, runner=runner, reports=(reports, holdings), services=services)
 

@@ -152,6 +152,7 @@ class BackendCommands:
                 hint="Send backend, or all=true.",
                 code="stop_of_what",
             )
+        await self._parts.runner.until_loaded()
         backend = None if wish.all else self._parts.installer.resolve(wish.backend) or wish.backend
         stopped, survivors = await self._parts.processes.stop_backend(backend, force=wish.force)
         return BackendStopped(stopped=stopped, survivors=survivors)
@@ -168,6 +169,7 @@ class BackendCommands:
 
     async def _on_stop_model(self, delivery: Delivery[StopModel]) -> ModelStopped:
         wish = delivery.message
+        await self._parts.runner.until_loaded()
         try:
             matched, address = await self._parts.processes.stop_exactly(
                 wish.process_key, expected_address=wish.expected_address, force=wish.force
@@ -178,12 +180,11 @@ class BackendCommands:
         return ModelStopped(process_key=wish.process_key, matched=matched, terminated=True, address=address)
 
     async def _on_delete_model(self, delivery: Delivery[DeleteModel]) -> ModelDeleted:
-        try:
-            return await self._parts.files.delete(delivery.message.model)
-        finally:
-            self._parts.holdings.wake()
+        return await self._parts.files.delete(delivery.message.model)
 
     async def _on_running(self, _: Delivery[ListRunning]) -> Running:
+        # "Nothing runs" would be a lie as long as nothing has been adopted.
+        await self._parts.runner.until_loaded()
         return Running(boot_id=self._parts.boot_id, processes=self._parts.processes.running())
 
 

@@ -32,7 +32,7 @@ EVERY_S = 30.0
 
 
 class HoldingsReports(Pushing):
-    """A service. `processes.changed` wakes it, and whoever has changed files."""
+    """A service. Every change of processes and files wakes it."""
 
     def __init__(
         self, control: ControlPlane, processes: Processes, files: Files, *, boot_id: str, clock: Clock, rng: Random
@@ -42,7 +42,7 @@ class HoldingsReports(Pushing):
         self._processes = processes
         self._files = files
         self._boot_id = boot_id
-        processes.changed = self.wake
+        processes.changed = files.changed = self.wake
 
     async def _report(self, node_id: str) -> None:
         looked = await attempt(self._files.holdings)

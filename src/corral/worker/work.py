@@ -141,6 +141,9 @@ class HeldFiles:
 class Files(Protocol):
     """The files of models on this machine. All methods may be cancelled at any await; verified chunks stay."""
 
+    # Called after everything that `holdings` would tell differently, except for chunks.
+    changed: Callable[[], None]
+
     async def have(
         self,
         model: str,
@@ -162,6 +165,10 @@ class Files(Protocol):
         ...
 
     async def holdings(self) -> HeldFiles: ...
+
+    async def collect(self, *, dry_run: bool = False) -> Collected:
+        """Remove contents that no model uses and nobody continues, or only tell what that would be."""
+        ...
 
 
 class Processes(Protocol):

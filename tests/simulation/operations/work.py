@@ -106,7 +106,7 @@ class MachineWork:
         holdings = HoldingsReports(control, processes, files, boot_id=boot_id, clock=self.clock, rng=rng)
         for each in (reports, holdings):
             each.loop.on_crash = services.end
-        runner.changed, runner.held_changed = reports.wake, holdings.wake
+        runner.changed = reports.wake
         self.runner, self._reports = runner, (reports, holdings)
         return BackendCommands(
             CommandParts(

@@ -1,4 +1,4 @@
-"""Once a day, what takes room in the folder of backends and is of no use is thrown away.
+"""Once a day, what takes room in the folders of backends and of models and is of no use is thrown away.
 
 A removal and a finished installation clean up after themselves; this is for what is left: downloads that nobody has
 continued, and what a disk in trouble did not let go. What jobs are at is never touched.
@@ -12,8 +12,9 @@ from random import Random  # noqa: TID251 - only the type; the generator is pass
 import structlog
 
 from corral.ports.runtime import Clock
+from corral.runtime.guard import Done, Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
-from corral.worker.work import Installer
+from corral.worker.work import Files, Installer
 
 log = structlog.get_logger(__name__)
 
@@ -26,9 +27,13 @@ class DailyCollection:
     name = "collection"
 
     def __init__(
-        self, installer: Installer, clock: Clock, rng: Random, on_crash: Callable[[BaseException], None] | None = None
+        self,
+        collectors: tuple[Installer | Files, ...],
+        clock: Clock,
+        rng: Random,
+        on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
-        self._installer = installer
+        self._collectors = collectors
         self.loop = Loop(LoopPlan(name=self.name, interval_s=EVERY_S), self.tick, clock, rng, on_crash=on_crash)
 
     async def start(self) -> None:
@@ -38,6 +43,11 @@ class DailyCollection:
         await self.loop.stop()
 
     async def tick(self) -> None:
-        found = await self._installer.collect()
-        if found.items:
-            log.info("unused files were thrown away", count=len(found.items), freed_bytes=found.size_bytes)
+        outcomes = [await attempt(collector.collect) for collector in self._collectors]
+        for outcome in outcomes:
+            if isinstance(outcome, Done) and outcome.value.items:
+                found = outcome.value
+                log.info("unused files were thrown away", count=len(found.items), freed_bytes=found.size_bytes)
+        failed = next((outcome for outcome in outcomes if isinstance(outcome, Failed)), None)
+        if failed is not None:
+            raise failed.error

@@ -29,10 +29,6 @@ class JobKind(StrEnum):
         """Of a backend, with a generation."""
         return self in (JobKind.INSTALL, JobKind.UPGRADE, JobKind.ROLLBACK, JobKind.DELETE)
 
-    @property
-    def is_of_model(self) -> bool:
-        return self in (JobKind.LOAD, JobKind.STAGE)
-
 
 class Stop(StrEnum):
     """Why a job is to end before its time."""

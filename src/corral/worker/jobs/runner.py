@@ -79,8 +79,7 @@ class Holdings:
 
 
 class JobRunner:
-    """A service. `changed` is called after every job that may have changed what is installed, `held_changed` after
-    every one that may have changed which files of models are here."""
+    """A service. `changed` is called after every job that may have changed what is installed."""
 
     name = "jobs"
 
@@ -106,7 +105,6 @@ class JobRunner:
         for loop in (self._loop, self.events.loop):
             loop.on_crash = parts.on_crash
         self.changed: Callable[[], None] = lambda: None
-        self.held_changed: Callable[[], None] = lambda: None
         self.ended: Signal[JobEvent] = Signal()
 
     async def start(self) -> None:
@@ -130,14 +128,14 @@ class JobRunner:
     async def accept(self, kind: JobKind, command: Command) -> JobAccepted:
         """The job, which is in the journal when this returns. The same id gives the same job."""
         check_command(command)
-        await self._until_loaded()
+        await self.until_loaded()
         async with self._accepting:
             event = self._memory.event(command.job_id) or (await self._take(kind, command)).event
         return JobAccepted(boot_id=self._parts.boot_id, job=event)
 
     async def cancel(self, wish: CancelJob) -> JobCancelled:
         """Ask a job to end; its last event tells when it has. One that comes later is not begun."""
-        await self._until_loaded()
+        await self.until_loaded()
         async with self._accepting:
             job = self._memory.jobs.get(wish.job_id)
             if job is None:
@@ -152,7 +150,7 @@ class JobRunner:
 
     async def serve(self, node_id: str) -> None:
         """Work for this node. Jobs and generations of another one, of another cluster perhaps, count no more."""
-        await self._until_loaded()
+        await self.until_loaded()
         if node_id == self._memory.node_id:
             return
         async with self._accepting:
@@ -178,7 +176,7 @@ class JobRunner:
         )
 
     async def get(self, wish: GetJobs) -> Jobs:
-        await self._until_loaded()
+        await self.until_loaded()
         ids = wish.job_ids or tuple(self._memory.jobs)
         events = (self._memory.event(job_id) for job_id in ids)
         return Jobs(boot_id=self._parts.boot_id, jobs=tuple(event for event in events if event is not None))
@@ -308,8 +306,6 @@ class JobRunner:
         log.info("job ended", job=job.id, backend=job.backend, state=job.event.state)
         if job.kind.is_change or job.kind is JobKind.LOAD:
             self.changed()
-        if job.kind.is_of_model:
-            self.held_changed()
         self.ended.fire(job.event)
         for surplus in self._memory.take_surplus():
             await self._forget(surplus)
@@ -373,7 +369,8 @@ class JobRunner:
             if not job.is_saved:
                 await self._checkpoint(job)
 
-    async def _until_loaded(self) -> None:
+    async def until_loaded(self) -> None:
+        """What was here before is known: the supervisor, which starts earlier, has adopted what runs."""
         try:
             async with asyncio.timeout(START_LIMIT_S):
                 await self._loaded.wait()

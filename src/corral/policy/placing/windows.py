@@ -15,7 +15,7 @@ beginning *before* now in a time zone, which the libraries either lack or answer
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -152,9 +152,10 @@ def check_windows(rule: Rule) -> None:
 def effective(rule: Rule, now: datetime) -> Rule:
     """The rule as it counts now: the most that it or an open window asks for. A window never asks for less.
 
-    A window without a maximum keeps the rule's, raised to its own minimum.
+    A window without a maximum keeps the rule's, raised to its own minimum. Every way in is checked; one that this
+    machine cannot read all the same (it lacks the time zone) counts as closed, and does not stop the others.
     """
-    asked = [window for window in rule.windows if is_open(window, rule.time_zone, now)]
+    asked = [window for window in rule.windows if _is_known_open(window, rule.time_zone, now)]
     if not asked:
         return rule
     least = max(rule.min_replicas, *(window.min_replicas for window in asked))
@@ -170,13 +171,23 @@ def is_open(window: Window, time_zone: str, now: datetime) -> bool:
     return began is not None
 
 
+def _is_known_open(window: Window, time_zone: str, now: datetime) -> bool:
+    try:
+        return is_open(window, time_zone, now)
+    except InvalidRequest:
+        return False
+
+
 def look_again_at(rule: Rule, now: datetime) -> datetime | None:
     """When a window next opens or closes; None: never. Until then `effective` stays as it is.
 
     For a window that begins again and again before it has ended, it may be earlier than that.
     """
-    zone = zone_of(rule.time_zone)
-    found = [_next_change(window, zone, now) for window in rule.windows]
+    try:
+        zone = zone_of(rule.time_zone)
+        found = [_next_change(window, zone, now) for window in rule.windows]
+    except InvalidRequest:
+        return None
     return min((at for at in found if at is not None), default=None)
 
 
@@ -198,33 +209,38 @@ def _latest_beginning(window: Window, zone: ZoneInfo, now: datetime) -> datetime
     earliest = now - timedelta(seconds=window.duration_s)
     last_day = now.astimezone(zone).date() + _DAY * _CLOCKS_MOVE_DAYS
     days = (last_day - earliest.astimezone(zone).date()).days + _CLOCKS_MOVE_DAYS
+    cron = parse_cron(window.cron)
     best: datetime | None = None
     for number in range(days + 1):
         day = last_day - _DAY * number
         if best is not None and day < best.astimezone(zone).date() - _DAY * _CLOCKS_MOVE_DAYS:
             break
-        for at in _beginnings(window, zone, day):
-            if earliest < at <= now and (best is None or at > best):
-                best = at
+        begins = _beginnings(window.cron, zone, day) if cron.is_on(day) else ()
+        place = bisect_right(begins, now)
+        if place and begins[place - 1] > earliest and (best is None or begins[place - 1] > best):
+            best = begins[place - 1]
     return best
 
 
 def _next_beginning(window: Window, zone: ZoneInfo, after: datetime) -> datetime | None:
     first_day = after.astimezone(zone).date() - _DAY * _CLOCKS_MOVE_DAYS
+    cron = parse_cron(window.cron)
     best: datetime | None = None
     for number in range(366 * _YEARS_AHEAD):
         day = first_day + _DAY * number
         if best is not None and day > best.astimezone(zone).date() + _DAY * _CLOCKS_MOVE_DAYS:
             break
-        for at in _beginnings(window, zone, day):
-            if at > after and (best is None or at < best):
-                best = at
+        begins = _beginnings(window.cron, zone, day) if cron.is_on(day) else ()
+        place = bisect_right(begins, after)
+        if place < len(begins) and (best is None or begins[place] < best):
+            best = begins[place]
     return best
 
 
-def _beginnings(window: Window, zone: ZoneInfo, day: date) -> Iterator[datetime]:
-    cron = parse_cron(window.cron)
-    if cron.is_on(day):
-        for hour, minute in cron.times:
-            # Of two equal local times, fold=0 is the first; one that is skipped gets the offset from before the jump.
-            yield datetime.combine(day, time(hour, minute), tzinfo=zone).astimezone(UTC)
+@lru_cache(maxsize=128)
+def _beginnings(cron: str, zone: ZoneInfo, day: date) -> tuple[datetime, ...]:
+    """In the order of time, which is not that of the clock on a day when clocks change.
+
+    Of two equal local times, `fold=0` is the first; one that is skipped gets the offset from before the jump.
+    """
+    return tuple(sorted(datetime.combine(day, time(*at), tzinfo=zone).astimezone(UTC) for at in parse_cron(cron).times))

@@ -10,7 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from corral.adapters.storage.s3 import PART_BYTES, S3Key, S3Storage, parse_address
+from corral.adapters.storage.address import S3Key, parse_address
+from corral.adapters.storage.s3 import PART_BYTES, S3Storage
 from corral.domain.errors import InvalidRequest, NotFound, Unavailable
 from corral.store.database import Database
 from tests.library.origins import Heard, sha256_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import sys
@@ -22,9 +23,14 @@ from corral.api.application import create_app, with_edge
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
 from corral.app.logs import configure_logging
+from corral.app.model_origins import ModelOrigins
+from corral.app.model_storage import open_storage
 from corral.app.server import HttpServer, listen
 from corral.app.settings import FrontendSettings
 from corral.bus.subjects import Role
+from corral.domain.replica import Rule
+from corral.models.rules import read_seed
+from corral.policy.loading import Hold
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Services
 from corral.store.database import Database
@@ -65,10 +71,10 @@ async def _serve(settings: FrontendSettings) -> None:
     assert isinstance(world.credentials, NodeCredentials)
     assert isinstance(world.fetcher, HttpFetcher)
     assert isinstance(world.engines, HttpEngines)
+    assert isinstance(world.origins, ModelOrigins)
     announcement = _Announcement(core, settings, port)
-    services.add(
-        _Closing(database), http, world.credentials, world.bus, world.fetcher, world.engines, core, announcement
-    )
+    services.add(_Closing(database), http, world.credentials, world.bus)
+    services.add(world.fetcher, world.engines, world.origins, core, announcement)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, services.end)
@@ -92,13 +98,26 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         admin_key=settings.admin_key.get_secret_value() if settings.admin_key else None,
         local_join_token=settings.local_join_token.get_secret_value() if settings.local_join_token else None,
         galleries=settings.backend_galleries,
+        model_galleries=settings.model_galleries,
+        rules=_rules(settings),
         gallery_interval_s=settings.gallery_interval_s,
         prefers_development=settings.prefer_development,
         upgrades_by_itself=settings.auto_upgrade_backends,
         allows_private_sources=settings.allow_private_sources,
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
+        load_hold=Hold(base_s=settings.load_hold_s, stall_s=settings.load_stall_s, cap_s=settings.load_cap_s),
+        unload_grace_s=settings.unload_grace_s,
+        checks_disk=settings.disk_check,
+        library_dir=settings.library_dir,
+        has_shared_models=settings.shared_models,
     )
+
+
+def _rules(settings: FrontendSettings) -> tuple[Rule, ...]:
+    """Any wrong entry stops the start."""
+    text = settings.rules_file.read_text(encoding="utf-8") if settings.rules_file else ""
+    return read_seed(settings.rules or "", text)
 
 
 def _world(settings: FrontendSettings, database: Database, frontend_id: str, clock: Clock, ids: Ids) -> World:
@@ -129,6 +148,8 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         rng=rng,
         fetcher=HttpFetcher(),
         engines=HttpEngines(),
+        origins=ModelOrigins(settings, clock, rng, own=(settings.library_dir,), environment=os.environ),
+        storage=open_storage(settings),
     )
 
 

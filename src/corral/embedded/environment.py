@@ -21,6 +21,8 @@ _FRONTEND_ONLY = (
     "CORRAL_ADMIN_KEY",
     "CORRAL_LOCAL_JOIN_TOKEN",
     "CORRAL_KEY",
+    "CORRAL_HUB_TOKEN",
+    "CORRAL_LIBRARY_STORAGE_KEY",
 )
 # Those of the person who starts us are about another cluster, or about the client.
 _NOT_INHERITED = ("CORRAL_KEY", "CORRAL_URL", "CORRAL_DETACH", MARKER_HOME, MARKER_NAME)
@@ -65,6 +67,8 @@ def frontend_environment(
         "CORRAL_HOST": place.host,
         "CORRAL_PORT": str(place.port),
     }
+    if "CORRAL_LIBRARY_DIR" not in inherited:
+        told["CORRAL_LIBRARY_DIR"] = str(home.root / "library")
     if addresses.is_own_bus:
         told["CORRAL_NATS_ACCOUNT_SEED_FILE"] = str(home.nats_account_seed)
         told["CORRAL_NATS_OPERATOR_SEED_FILE"] = str(home.nats_operator_seed)

@@ -134,8 +134,8 @@ class Library:
     # --- start and stop ---
 
     async def start(self) -> None:
-        """Make the folder usable and register what is in it. A library that is not usable stops nobody else."""
-        if self._shelf is None:
+        """Register what is in the folder, if there is one yet. A library that is not usable stops nobody else."""
+        if self._shelf is None or not await in_thread(lambda _stop: self.shelf.folder.is_dir()):
             return
         outcome = await attempt(self.tidy)
         if isinstance(outcome, Failed):

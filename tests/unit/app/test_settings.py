@@ -194,7 +194,11 @@ def test_every_secret_can_come_from_a_file(tmp_path):
             continue
         model = next(model for model in ALL_MODELS if model.process == doc.process)
         base = {} if doc.process in {"up", "client"} else {**FRONTEND, **REVOKING, "CORRAL_JOIN": "http://f"}
-        known = {**FRONTEND, "CORRAL_REGISTRY_CREDENTIALS": CREDENTIALS}
+        known = {
+            **FRONTEND,
+            "CORRAL_REGISTRY_CREDENTIALS": CREDENTIALS,
+            "CORRAL_LIBRARY_STORAGE_KEY": "name:secret",
+        }
         value = known.get(doc.environment, "SO" + "A" * 56 if "OPERATOR" in doc.environment else SEED)
         base.pop(doc.environment, None)
         path = a_file(tmp_path, value + "\n", doc.key)

@@ -11,17 +11,16 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import obstore
 from obstore import exceptions
 from obstore.store import S3Store
 
-from corral.domain.errors import InvalidRequest, NotFound, Unavailable, Unprocessable
+from corral.adapters.storage.address import S3Address, S3Key
+from corral.domain.errors import NotFound, Unavailable, Unprocessable
 
 # A file may have 10,000 parts.
 PART_BYTES = 16 * 1024 * 1024
@@ -30,40 +29,6 @@ PARALLEL = 4
 # As nodes and frontends see it: this long without an answer is none.
 TIMEOUT = timedelta(seconds=60)
 CONNECT_TIMEOUT = timedelta(seconds=10)
-_KNOWN = frozenset({"endpoint", "region"})
-_HINT = "s3://bucket/folder?endpoint=https://host:9000&region=us-east-1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Address:
-    bucket: str
-    prefix: str = ""
-    endpoint: str = ""
-    region: str = "us-east-1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Key:
-    """Absent: what the machine has (its environment, its role)."""
-
-    name: str
-    secret: str = field(repr=False)
-
-
-def parse_address(text: str) -> S3Address:
-    """`s3://bucket/folder?endpoint=…&region=…`."""
-    parts = urlsplit(text)
-    query = dict(parse_qsl(parts.query))
-    unknown = sorted(query.keys() - _KNOWN)
-    if parts.scheme != "s3" or not parts.hostname or parts.username or unknown:
-        what = f"{unknown[0]} is not known in it" if unknown else "it has no bucket, or something else before it"
-        raise InvalidRequest(f"This is not the address of an S3 storage: {what}.", hint=_HINT, code="bad_storage")
-    return S3Address(
-        bucket=parts.netloc,
-        prefix=parts.path.strip("/"),
-        endpoint=query.get("endpoint", "").rstrip("/"),
-        region=query.get("region", "us-east-1"),
-    )
 
 
 class S3Storage:

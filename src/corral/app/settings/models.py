@@ -34,6 +34,8 @@ from corral.app.settings.values import (
     ReadableFile,
     RegistryCredentials,
     SizeBytes,
+    StorageAddress,
+    StorageKey,
     VramBudget,
     WebAddress,
     duration_text,
@@ -188,6 +190,21 @@ class FrontendSettings(_BusTls, _Logging):
         default=60.0,
         description="How long a request waits for a model that is being loaded; 0 waits as long as the load takes.",
     )
+    load_hold_s: Duration = Field(
+        default=25 * 60.0, description="How long loading a model may take before anything of it has moved."
+    )
+    load_stall_s: Duration = Field(
+        default=10 * 60.0, description="How long a load of which something has moved may stand still."
+    )
+    load_cap_s: Duration = Field(
+        default=24 * 3600.0, description="How long loading a model may take at most, however much moves."
+    )
+    unload_grace_s: DurationOrZero = Field(
+        default=30.0, description="How long a replica that is to end may finish what it is answering."
+    )
+    disk_check: bool = Field(
+        default=True, description="Place no model where its files do not fit; off: only say that they do not."
+    )
     backend_galleries: Galleries = Field(
         default=(),
         description='Galleries beside the built-in one, as JSON: [{"name": …, "url": …, "mirrors": […]}].',
@@ -232,6 +249,25 @@ class FrontendSettings(_BusTls, _Logging):
         description="Folders of the frontend's machine that models may be taken from, parted by commas.",
         json_schema_extra=shown_default("none"),
     )
+    library_dir: Directory = Field(
+        default_factory=lambda: Path("~/.corral-library").expanduser(),
+        description="Directory in which this frontend keeps the files of models.",
+        json_schema_extra=shown_default("~/.corral-library"),
+    )
+    library_storage: StorageAddress | None = Field(
+        default=None,
+        description="S3-compatible storage for the files of models: s3://bucket/folder?endpoint=https://host:9000.",
+        json_schema_extra=shown_default("none: they stay in the directory"),
+    )
+    library_storage_key: StorageKey | None = Field(
+        default=None,
+        description="Name and secret of the key for the storage: name:secret.",
+        json_schema_extra=shown_default("what the machine itself has"),
+    )
+    shared_models: bool = Field(
+        default=False,
+        description="The library's directory is the same for all frontends and workers: files are linked, not moved.",
+    )
     registry_credentials: RegistryCredentials | None = Field(
         default=None,
         description='Names and passwords for registries of models, as JSON: {"host:port": "user:password"}.',
@@ -246,6 +282,12 @@ class FrontendSettings(_BusTls, _Logging):
     def broken_rules(self) -> Iterator[BrokenRule]:
         yield from super().broken_rules()
         yield from self.must_go_together("nats_operator_seed", "nats_system_seed", why="revoking a node takes both")
+        if self.shared_models and self.library_storage is not None:
+            yield BrokenRule(
+                fields=("shared_models", "library_storage"),
+                sentence="{0} and {1} are both set: files of models are either in a folder that all share or there",
+                hint="Leave one of them out.",
+            )
         least = HEARTBEATS_PER_LEASE * self.heartbeat_interval_s
         if self.node_lease_s < least:
             yield BrokenRule(

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
+from corral.adapters.storage.address import EXAMPLE, parse_address, parse_key
 from corral.app.redaction import redact_text
 from corral.domain.backend import BUILT_IN_GALLERY, Gallery
 from corral.domain.errors import InvalidRequest
@@ -280,6 +281,22 @@ def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def check_storage(value: str) -> str:
+    try:
+        parse_address(value)
+    except InvalidRequest as error:
+        raise ValueError(f"is not the address of a storage; example: {EXAMPLE}") from error
+    return value
+
+
+def check_storage_key(value: SecretStr) -> SecretStr:
+    try:
+        parse_key(value.get_secret_value())
+    except InvalidRequest as error:
+        raise ValueError("is not the key of a storage: that one is written as name:secret") from error
+    return value
+
+
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 DurationOrZero = Annotated[float, BeforeValidator(parse_limit_s)]
 Galleries = Annotated[tuple[Gallery, ...], BeforeValidator(parse_galleries)]
@@ -296,6 +313,8 @@ Directory = Annotated[Path, AfterValidator(Path.expanduser)]
 AccountSeed = Annotated[SecretStr, seed_starting_with("SA", "a NATS account")]
 OperatorSeed = Annotated[SecretStr, seed_starting_with("SO", "a NATS operator")]
 WebAddress = Annotated[str, AfterValidator(check_web_address)]
+StorageAddress = Annotated[str, AfterValidator(check_storage)]
+StorageKey = Annotated[SecretStr, AfterValidator(check_storage_key)]
 Folders = Annotated[str, AfterValidator(check_folders)]
 RegistryCredentials = Annotated[SecretStr, AfterValidator(check_registry_credentials)]
 AnyCase = BeforeValidator(_lower)

@@ -50,6 +50,7 @@ class Hub:
         application.router.add_get("/api/models/{name:[^/]+/[^/]+}", self._info)
         application.router.add_get("/api/models/{name:[^/]+/[^/]+}/revision/{revision}", self._info)
         application.router.add_get("/{name:[^/]+/[^/]+}/resolve/{revision}/{path:.+}", self._file)
+        application.router.add_get("/{path:.*}", self._other)
         async with TestServer(application) as server:
             self.url = f"http://{server.host}:{server.port}"
             yield self
@@ -66,6 +67,10 @@ class Hub:
         if found.is_gated and token != f"Bearer {TOKEN}":
             return web.Response(status=401 if token is None else 403, headers={"X-Error-Code": "GatedRepo"})
         return found
+
+    async def _other(self, request: web.Request) -> web.Response:
+        self.asked.append((request.path, request.headers.get("Authorization")))
+        return web.Response(status=404)
 
     async def _info(self, request: web.Request) -> web.Response:
         if self.fault is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from huggingface_hub import constants
 
 from tests.transfer.hub_server import COMMIT, LATER, TOKEN, Hub, Repository
 from tests.transfer.scene import Scene, scene_of
@@ -116,7 +117,18 @@ async def test_a_token_that_lies_about_on_the_machine_is_not_used(
     await scene.resolve("hf://maker/tiny")
     assert {token for _, token in hub.asked} == {None}
     assert all("corral" in agent and "torch" not in agent for agent in hub.agents)
-    # The library asks for nothing besides.
+
+
+@pytest.mark.behaviour("ORG-11")
+async def test_the_library_does_not_look_around_on_the_machine(
+    scene: Scene, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fetch a list of programs to look for from its default hub, whatever hub is set up."""
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
+    monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "list.json"))
+    monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", None)
+    await scene.resolve("hf://maker/tiny")
     assert [path for path, _ in hub.asked] == ["/api/models/maker/tiny"]
 
 

@@ -6,7 +6,20 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from corral import __version__
-from corral.api import access, backends, cluster, errors, events, files, node_self, nodes, openai, operations
+from corral.api import (
+    access,
+    backends,
+    cluster,
+    errors,
+    events,
+    files,
+    models,
+    node_self,
+    nodes,
+    openai,
+    operations,
+    rules,
+)
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
 from corral.api.parts import Parts
@@ -38,7 +51,8 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.metrics = metrics
     errors.install(app)
     app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES])
-    routers = (cluster, node_self, nodes, operations, backends, access, events, openai, files)
+    # Rules before nodes: `/api/nodes/scheduling` is no node.
+    routers = (cluster, node_self, rules, nodes, operations, backends, models, access, events, openai, files)
     for module in routers:
         app.include_router(module.router)
     return app

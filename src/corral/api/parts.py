@@ -15,6 +15,7 @@ from corral.backends.upgrades import UpgradeCheck
 from corral.domain.access import Principal
 from corral.events.feed import Feed
 from corral.library.library import Library
+from corral.loading.admission import Loads as ModelOperations
 from corral.models.gallery import ModelGallery
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
@@ -59,6 +60,7 @@ class Parts:
     upgrades: UpgradeCheck
     models: ModelGallery
     model_refresher: Refresher
+    model_operations: ModelOperations
     admission: Admission
     deltas: Deltas
     reports: Reports

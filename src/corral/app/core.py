@@ -22,7 +22,7 @@ from corral.access.keys import ensure_first_key
 from corral.access.tokens import ensure_local_token
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
-from corral.app.no_engines import NoEngines, NoLoads
+from corral.app.no_engines import NoEngines
 from corral.app.no_network import NoNetwork, NoOrigins
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
@@ -39,6 +39,10 @@ from corral.domain.operation import OperationKind
 from corral.domain.replica import Rule
 from corral.events.feed import Feed
 from corral.library.library import Library, LibraryOptions
+from corral.loading import removing, stopping
+from corral.loading.admission import Loads as ModelOperations
+from corral.loading.placing import PlaceOptions
+from corral.loading.service import Loading, LoadingOptions, LoadingWorld
 from corral.models import rules as rule_flow
 from corral.models.gallery import ModelGallery, read_models
 from corral.nodes.commands import note_bus
@@ -49,6 +53,7 @@ from corral.operations.deltas import Deltas
 from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
 from corral.operations.reports import Reports
 from corral.operations.request import Asked
+from corral.policy.loading import Hold
 from corral.ports.bus import Bus, Delivery
 from corral.ports.credentials import BusCredentials
 from corral.ports.engines import Engines
@@ -57,8 +62,10 @@ from corral.ports.loads import Loads
 from corral.ports.origin import Origins
 from corral.ports.runtime import Clock, Ids
 from corral.ports.storage import Storage
+from corral.reconcile import replicas as replica_checks
 from corral.reconcile.leader import Leader
 from corral.reconcile.liveness import LivenessCheck
+from corral.reconcile.replicas import ReplicaCheck
 from corral.reconcile.upkeep import Presence, Pruner
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
@@ -111,6 +118,11 @@ class CoreOptions:
     operation_lease_s: float = 30.0
     # How many nodes one operation speaks to at once.
     fan_out: int = 128
+    # How long a load may take, and a replica that is to end may finish what it is answering.
+    load_hold: Hold = field(default_factory=Hold)
+    unload_grace_s: float = 30.0
+    # Off: a full disk is a warning.
+    checks_disk: bool = True
     # Where the files of models are kept; None: nowhere, and none can be fetched.
     library_dir: Path | None = None
     # All workers see the library's folder themselves.
@@ -158,6 +170,7 @@ class Core:
         self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
         pace = refreshing.Pace(every_s=options.gallery_interval_s)
         self.refresher = Refresher(world.database, world.fetcher, world.clock, options.galleries, pace=pace)
+        self.model_operations = ModelOperations(world.database, world.ids)
         self.models = ModelGallery(world.database, options.model_galleries)
         self.model_refresher = Refresher(
             world.database,
@@ -175,10 +188,11 @@ class Core:
             request_upgrade=self._request_upgrade if options.upgrades_by_itself else None,
         )
         self.library = self._make_library()
-        self.admission = Admission(world.database, self.catalog, world.ids)
+        self.loading = self._make_loading()
+        self.admission = Admission(world.database, self.catalog, world.ids, others={"model": self.loading.loads.again})
         self.deltas = Deltas(world.bus, options.frontend_id)
         self.dispatcher = self._make_dispatcher()
-        self.loads: Loads = world.loads or NoLoads()
+        self.loads: Loads = world.loads or self.loading.loads
         self.router = self._make_router()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
@@ -199,6 +213,13 @@ class Core:
         self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
         self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
+        self.replicas = ReplicaCheck(world.database, self.leader, self.loading.ask_running)
+        self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
+        self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
+        self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
+        self.loading.connect(
+            call=self.dispatcher.call, wake_stops=self.stop_loop.wake, wake_removals=self.removal_loop.wake
+        )
         self._loops = (
             self.presence_loop,
             self.feed_loop,
@@ -212,6 +233,9 @@ class Core:
             self.library_loop,
             self.count_loop,
             self.use_loop,
+            self.stop_loop,
+            self.removal_loop,
+            self.replica_loop,
             *self.dispatcher.loops,
         )
         world.database.after_commit = self._committed
@@ -235,8 +259,9 @@ class Core:
             await loop.stop()
         for last_act in (
             self.router.stop,
-            self.library.stop,
             self.dispatcher.stop,
+            self.loading.close,
+            self.library.stop,
             self.heartbeats.flush,
             self.leader.release,
             self._presence.withdraw,
@@ -296,6 +321,7 @@ class Core:
                 rng=world.rng,
                 catalog=self.catalog,
                 is_leader=self.leader.is_leader,
+                others={"model": self.loading.pool},
                 numbers=self.metrics,
                 on_crash=self._on_crash,
             ),
@@ -303,6 +329,32 @@ class Core:
                 frontend_id=options.frontend_id, lease_s=options.operation_lease_s, fan_out=options.fan_out
             ),
             self.deltas,
+        )
+
+    def _make_loading(self) -> Loading:
+        options, world = self._options, self._world
+        return Loading(
+            LoadingWorld(
+                database=world.database,
+                bus=world.bus,
+                clock=world.clock,
+                ids=world.ids,
+                catalog=self.catalog,
+                library=self.library,
+                credentials=world.credentials,
+                numbers=self.metrics,
+                on_crash=self._on_crash,
+            ),
+            LoadingOptions(
+                frontend_id=options.frontend_id,
+                fan_out=options.fan_out,
+                hold=options.load_hold,
+                place=PlaceOptions(
+                    is_disk_enforced=lambda: options.checks_disk,
+                    has_shared_models=options.has_shared_models,
+                    grace_s=options.unload_grace_s,
+                ),
+            ),
         )
 
     def _make_library(self) -> Library:
@@ -352,6 +404,7 @@ class Core:
             upgrades=self.upgrades,
             models=self.models,
             model_refresher=self.model_refresher,
+            model_operations=self.model_operations,
             admission=self.admission,
             deltas=self.deltas,
             reports=Reports(world.database),
@@ -377,6 +430,7 @@ class Core:
         await self.catalog.follow(events)
         await self.models.follow(events)
         await self.dispatcher.follow(events)
+        await self.loading.follow(events)
         await self.router.follow(events)
 
     async def _reread(self) -> None:

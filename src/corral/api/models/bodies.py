@@ -1,0 +1,115 @@
+"""What a request about models carries: a body in YAML or JSON, the revision that its sender has seen."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import Header, Path, Request
+
+from corral.api.parts import Parts
+from corral.backends.documents import load_document
+from corral.backends.sources import image_of
+from corral.domain.backend import Manifest
+from corral.domain.errors import CorralError, InvalidRequest, Unprocessable
+from corral.domain.model import ModelConfig
+from corral.policy.addresses import is_private_address
+
+NAME_MAX = 255
+NameIn = Annotated[str, Path(max_length=NAME_MAX, pattern=r"^[^\x00-\x1f\x7f]+$", description="A name or an alias.")]
+EntryIn = Annotated[str, Path(max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$", description="A name or gallery@name.")]
+IfMatch = Annotated[str | None, Header(description="The revision that was seen; another one is refused with 409.")]
+IfNoneMatch = Annotated[str | None, Header(description="`*`: only if there is none yet.")]
+
+
+async def document_of(request: Request) -> Any:
+    """The body as plain values: JSON if it says so, else YAML, which JSON is a part of."""
+    body = await request.body()
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("The body is not UTF-8 text.", code="bad_document") from error
+    if "json" in request.headers.get("content-type", ""):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidRequest("The body is not valid JSON.", code="malformed_json") from error
+    try:
+        return load_document(text, "The body")
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, code="bad_document") from error
+
+
+def seen_revision(if_match: str | None, if_none_match: str | None = None) -> int | None:
+    """None: whatever is there. 0: it must be new."""
+    if if_none_match is not None:
+        if if_none_match.strip() != "*":
+            raise InvalidRequest("If-None-Match is understood as `*` only.", code="bad_revision")
+        return 0
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix("W/").strip('"')
+    if not text.isascii() or not text.isdigit() or not 1 <= len(text) <= 9:
+        raise InvalidRequest(f"If-Match {if_match[:40]!r} is not the number of a revision.", code="bad_revision")
+    return int(text)
+
+
+def check_sources(parts: Parts, config: ModelConfig) -> None:
+    """Addresses that users give must not lead inside. Names are looked up when the files are fetched."""
+    if parts.allows_private_sources:
+        return
+    for file in config.files:
+        for part in file.parts:
+            host = _host_of(part.uri)
+            if host is not None and is_private_address(host):
+                raise Unprocessable(
+                    f"A file of {config.name} comes from a private network or from this machine itself.",
+                    code="private_address",
+                    hint="Put the file behind a public address, or allow such sources in the settings.",
+                )
+
+
+def _host_of(uri: str) -> str | None:
+    if uri.lower().startswith(("http://", "https://")):
+        try:
+            return urlsplit(uri).hostname or ""
+        except ValueError as error:
+            raise InvalidRequest("The address of a file is not valid.", code="bad_model") from error
+    image = image_of(uri) if uri.startswith(("oci://", "oci+http://")) else None
+    return None if image is None else urlsplit(f"//{image['registry']}").hostname
+
+
+def warnings_of(parts: Parts, config: ModelConfig) -> list[str]:
+    """What will go wrong at the first load, as far as it can be seen now."""
+    if parts.catalog.get(config.backend) is None:
+        return [f"No gallery has a backend {config.backend!r}: it has to be installed before the model is loaded."]
+    manifest = _manifest(parts, config.backend)
+    if manifest is None:
+        return []
+    unknown = [name for name in config.options if name not in manifest.options]
+    return [_unknown_option(config.backend, name, manifest) for name in unknown]
+
+
+def _unknown_option(backend: str, name: str, manifest: Manifest) -> str:
+    near = get_close_matches(name, list(manifest.options), n=1, cutoff=0.6)
+    meant = f" Did you mean {near[0]}?" if near else f" It has: {', '.join(sorted(manifest.options))}."
+    return f"{backend} has no option {name[:60]!r}.{meant}"
+
+
+def _manifest(parts: Parts, backend: str) -> Manifest | None:
+    entry = parts.catalog.get(backend)
+    words = ["default", *(entry.capabilities if entry is not None else ())]
+    for word in words:
+        try:
+            return parts.catalog.resolve(backend, word, ignores_capability=True).manifest
+        except CorralError:
+            continue
+    return None
+
+
+def serves_of(parts: Parts, backend: str) -> list[str]:
+    """Which calls a backend answers; nothing, if nobody knows it."""
+    manifest = _manifest(parts, backend) if parts.catalog.get(backend) is not None else None
+    return list(manifest.serves) if manifest is not None else []

@@ -1,0 +1,219 @@
+"""Configurations of models: reading, writing, revisions, and the ancestor's ways to the same.
+
+A body is YAML or JSON. Who sends `If-Match` with the revision that was seen gets 409 if there is a newer one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+
+from corral.api.idempotency import once_as
+from corral.api.models.bodies import (
+    IfMatch,
+    IfNoneMatch,
+    NameIn,
+    check_sources,
+    document_of,
+    seen_revision,
+    warnings_of,
+)
+from corral.api.models.views import model_out, revisions_out, saved_out
+from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.domain.errors import InvalidRequest
+from corral.domain.model import ModelConfig
+from corral.models import catalog
+from corral.policy.models.configuration import diff, from_mapping, patched
+from corral.store import models as store
+from corral.store import nodes as node_store
+from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
+from corral.store.database import Transaction
+from corral.wire.models import DiffOut, ModelOut, RenameIn, RevisionOut, RollbackIn, SavedOut
+
+router = APIRouter(tags=["models"])
+_NUMBER_MAX = 2**31 - 1
+Revision = Annotated[int, Query(ge=1, le=_NUMBER_MAX)]
+_BODY: dict[str, Any] = {
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"type": "object"}}, "application/yaml": {"schema": {}}},
+        }
+    }
+}
+
+
+@router.get("/api/models/configs")
+async def list_models(parts: PartsIn, _: AdminIn) -> list[ModelOut]:
+    """Every model of this cluster with its configuration and its replicas."""
+    async with parts.database.transaction() as tx:
+        models = await store.list_models(tx)
+        replicas = await replica_store.list_replicas(tx)
+        nodes = {node.id: node for node in await node_store.list_nodes(tx)}
+        ruled = {rule.model for rule in await rule_store.list_rules(tx)}
+    mine: dict[str, list[Any]] = {}
+    for replica in replicas:
+        mine.setdefault(replica.model, []).append(replica)
+    return [model_out(one, mine.get(one.name, ()), nodes, has_rule=one.name in ruled) for one in models]
+
+
+@router.get("/api/models/config/{name:path}")
+async def get_model(parts: PartsIn, _: AdminIn, name: NameIn, response: Response) -> ModelOut:
+    """One model by its name or an alias. `ETag` is its revision."""
+    async with parts.database.transaction() as tx:
+        model = await store.get_model(tx, name)
+        replicas = await replica_store.list_replicas(tx, model=model.name)
+        nodes = {node.id: node for node in await node_store.list_nodes(tx, only=[one.node_id for one in replicas])}
+        rule = await rule_store.find_rule(tx, model.name)
+    response.headers["ETag"] = f'"{model.revision}"'
+    return model_out(model, replicas, nodes, has_rule=rule is not None)
+
+
+@router.put("/api/models/config/{name:path}", **_BODY)
+async def put_model(
+    request: Request,
+    parts: PartsIn,
+    admin: AdminIn,
+    name: NameIn,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> SavedOut:
+    """Make a model, or make it so. What the body does not say is as it would be without it."""
+    expects = seen_revision(if_match, if_none_match)
+    written = await document_of(request)
+    async with parts.database.transaction() as tx:
+        # An alias means the model that it leads to.
+        own = await store.find_owner(tx, name) or name
+        config = _read(parts, _without_name(written, name) if own != name else written, own)
+        return _out(parts, await catalog.put(tx, config, admin.name, expects=expects))
+
+
+def _without_name(written: Any, name: str) -> Any:
+    if isinstance(written, dict) and written.get("name") == name:
+        return {key: value for key, value in written.items() if key != "name"}
+    return written
+
+
+async def _patch(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
+    """Lay a change over a model's configuration: mappings key by key, null takes a key away. The name stays."""
+    change = await document_of(request)
+    async with parts.database.transaction() as tx:
+        before = await store.lock_model(tx, name)
+        check_sources(parts, patched(before.config, change))
+        return _out(parts, await catalog.patch(tx, name, change, admin.name, expects=seen_revision(if_match)))
+
+
+for _path, _name in (
+    ("/api/models/config/{name:path}", "patch_model"),
+    ("/api/models/config-json/{name:path}", "patch_model_as_ancestor"),
+):
+    router.patch(_path, name=_name, **_BODY)(_patch)
+
+
+@router.delete("/api/models/config/{name:path}")
+async def delete_model(parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
+    """Forget a model at once: its replicas end, and every node that has its files removes them, when it is there."""
+    async with parts.database.transaction() as tx:
+        saved = await catalog.forget(tx, name, admin.name, expects=seen_revision(if_match))
+    return saved_out(saved, f"Model {saved.model.name} is gone; {saved.stopped} replicas end.")
+
+
+@router.get("/api/models/revisions/{name:path}")
+async def list_revisions(parts: PartsIn, _: AdminIn, name: NameIn) -> list[RevisionOut]:
+    """Newest first, each with what it changed."""
+    async with parts.database.transaction() as tx:
+        model = await store.get_model(tx, name)
+        return revisions_out(await store.list_revisions(tx, model.name))
+
+
+@router.get("/api/models/diff/{name:path}")
+async def compare(
+    parts: PartsIn, _: AdminIn, name: NameIn, old: Revision | None = None, new: Revision | None = None
+) -> DiffOut:
+    """What is different between two revisions. Without `new`: the present one; without `old`: the one before it."""
+    async with parts.database.transaction() as tx:
+        model = await store.get_model(tx, name)
+        later = model.revision if new is None else new
+        earlier = max(1, later - 1) if old is None else old
+        one = await store.get_revision(tx, model.name, earlier)
+        other = await store.get_revision(tx, model.name, later)
+    # A rename is no difference of settings.
+    lines = diff(replace(one.config, name=model.name), replace(other.config, name=model.name))
+    return DiffOut(model=model.name, old=earlier, new=later, changes=lines)
+
+
+@router.post("/api/models/rollback/{name:path}")
+async def roll_back(
+    parts: PartsIn, admin: AdminIn, name: NameIn, body: RollbackIn, if_match: IfMatch = None
+) -> SavedOut:
+    """A new revision with the content of an old one."""
+    async with parts.database.transaction() as tx:
+        expects = seen_revision(if_match)
+        return _out(parts, await catalog.roll_back(tx, name, body.revision, admin.name, expects=expects))
+
+
+@router.post("/api/models/rename")
+async def rename(parts: PartsIn, admin: AdminIn, body: RenameIn) -> list[SavedOut]:
+    """Give models other names, all or none; two may swap. Engines that answer to an old name end."""
+    async with parts.database.transaction() as tx:
+        return [saved_out(one) for one in await catalog.rename(tx, body.names, admin.name)]
+
+
+@router.put("/models/toggle-state/{name:path}/{action}")
+async def toggle_state(parts: PartsIn, admin: AdminIn, name: NameIn, action: Literal["enable", "disable"]) -> SavedOut:
+    """A disabled model takes no requests, and its replicas end."""
+    async with parts.database.transaction() as tx:
+        return saved_out(await catalog.set_enabled(tx, name, admin.name, enabled=action == "enable"))
+
+
+@router.put("/models/toggle-pinned/{name:path}/{action}")
+async def toggle_pinned(parts: PartsIn, admin: AdminIn, name: NameIn, action: Literal["pin", "unpin"]) -> SavedOut:
+    """A pinned model is never evicted and never scaled to zero."""
+    async with parts.database.transaction() as tx:
+        return saved_out(await catalog.set_pinned(tx, name, admin.name, pinned=action == "pin"))
+
+
+@router.post("/models/edit/{name:path}", **_BODY)
+async def edit(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
+    """The ancestor's way to replace a configuration; another name in it renames the model in the same step."""
+    written = await document_of(request)
+    said = written.get("name") if isinstance(written, dict) else None
+    async with parts.database.transaction() as tx:
+        before = await store.lock_model(tx, name)
+        expects = seen_revision(if_match)
+        new = said if isinstance(said, str) and said != name else before.name
+        config = _read(parts, written if said != name else _without_name(written, name), new)
+        if new == before.name:
+            return _out(parts, await catalog.replace_config(tx, new, config, admin.name, expects=expects))
+        if expects is not None:
+            await catalog.patch(tx, before.name, {}, admin.name, expects=expects)
+        (renamed,) = await catalog.rename(tx, {before.name: new}, admin.name)
+        saved = await catalog.replace_config(tx, new, config, admin.name)
+        return _out(parts, replace(saved, stopped=saved.stopped + renamed.stopped))
+
+
+@router.post("/models/import", **_BODY, response_model=SavedOut)
+async def import_model(request: Request, parts: PartsIn, admin: AdminIn) -> Response:
+    """The ancestor's way to make a model of a configuration; one that is there is made so."""
+    config = _read(parts, await document_of(request))
+
+    async def work(tx: Transaction) -> tuple[int, bytes]:
+        saved = await catalog.put(tx, config, admin.name, note="imported")
+        return 201 if saved.is_new else 200, _out(parts, saved).model_dump_json().encode()
+
+    return await once_as(request, parts.database, admin, work)
+
+
+def _read(parts: Parts, written: Any, name: str = "") -> ModelConfig:
+    if not isinstance(written, dict):
+        raise InvalidRequest("The body is not a configuration: a mapping of names to values.", code="bad_model")
+    config = from_mapping(written, name=name)
+    check_sources(parts, config)
+    return config
+
+
+def _out(parts: Parts, saved: catalog.Saved) -> SavedOut:
+    return saved_out(saved, warnings=warnings_of(parts, saved.model.config))

@@ -1,0 +1,199 @@
+"""Configurations over HTTP: YAML and JSON, revisions that were seen, the ancestor's routes, who is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yarl
+
+from tests.api.models.refusals import assert_refused
+from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.support.nodes import joined
+
+CHAT = {"backend": "fake", "options": {"slots": 2}, "aliases": ["c"]}
+
+
+def at(frontend: RunningFrontend, path: str, name: str) -> str:
+    return f"{path}/{quote(name, safe='')}"
+
+
+async def put(frontend: RunningFrontend, name: str = "chat", body: Any = None, **headers: str) -> tuple[int, Any]:
+    return await frontend.call("PUT", at(frontend, "/api/models/config", name), body or CHAT, **headers)
+
+
+async def get(frontend: RunningFrontend, name: str = "chat") -> Any:
+    status, answer = await frontend.call("GET", at(frontend, "/api/models/config", name))
+    assert status == 200, answer
+    return answer
+
+
+@pytest.mark.behaviour("MOD-20")
+async def test_a_model_is_written_and_read_by_name_and_alias(frontend: RunningFrontend):
+    status, made = await put(frontend)
+    assert (status, made["created"], made["revision"], made["pending_cleanup"]) == (200, True, 1, False)
+    found = await get(frontend, "c")
+    assert (found["name"], found["revision"], found["run_hash"]) == ("chat", 1, made["config_revision"])
+    assert found["config"] == {"name": "chat"} | CHAT | {"options": {"slots": "2"}}
+    assert (found["files"], found["replicas"], found["has_rule"]) == ([], [], False)
+    status, listed = await frontend.call("GET", "/api/models/configs")
+    assert [one["name"] for one in listed] == ["chat"]
+    status, same = await put(frontend, "c")
+    assert (status, same["changes"], same["revision"]) == (200, [], 1)
+
+
+@pytest.mark.behaviour("MOD-20")
+@pytest.mark.parametrize("name", ["a/b", "a#b#1", "meta/llama:8b", "revisions", "x/revisions", "é ü"])
+async def test_names_with_every_character_survive_the_address(frontend: RunningFrontend, name: str):
+    async def call(method: str, path: str, **more: Any) -> tuple[int, Any]:
+        url = yarl.URL(f"{frontend.url}{path}/{quote(name, safe='')}", encoded=True)
+        async with frontend.http.request(
+            method, url, headers={"Authorization": f"Bearer {ADMIN_KEY}"}, **more
+        ) as answer:
+            return answer.status, await answer.json()
+
+    assert (await call("PUT", "/api/models/config", json={"backend": "fake"}))[0] == 200
+    assert (await call("GET", "/api/models/config"))[1]["name"] == name
+    assert len((await call("GET", "/api/models/revisions"))[1]) == 1
+    assert (await call("PATCH", "/api/models/config", json={"threads": 2}))[1]["revision"] == 2
+    assert (await call("GET", "/api/models/diff"))[1]["changes"] == ["+ threads: 2"]
+    assert (await call("DELETE", "/api/models/config"))[0] == 200
+    assert (await call("GET", "/api/models/config"))[0] == 404
+
+
+@pytest.mark.behaviour("MOD-20")
+async def test_a_body_may_be_yaml(frontend: RunningFrontend):
+    text = "backend: fake\noptions:\n  slots: 3\n"
+    status, answer = await put(frontend, body=text, Content_Type="application/yaml")
+    assert status == 200, answer
+    assert (await get(frontend))["config"]["options"] == {"slots": "3"}
+    status, answer = await put(frontend, body="backend: [", Content_Type="application/yaml")
+    assert_refused((status, answer), 400, "bad_document")
+    assert "line" in answer["error"]["message"]
+    for body in ("- a", "7"):
+        status, answer = await put(frontend, body=body, Content_Type="text/yaml")
+        assert_refused((status, answer), 400, "bad_model")
+
+
+@pytest.mark.behaviour("MOD-9")
+async def test_a_revision_that_was_seen_is_held_against_the_present_one(frontend: RunningFrontend):
+    await put(frontend)
+    async with frontend.http.get(
+        f"{frontend.url}/api/models/config/chat", headers={"Authorization": f"Bearer {ADMIN_KEY}"}
+    ) as answer:
+        etag = answer.headers["ETag"]
+    assert etag == '"1"'
+    status, answer_ = await put(frontend, body=CHAT | {"threads": 1}, If_Match=etag)
+    assert (status, answer_["revision"]) == (200, 2)
+    status, answer_ = await put(frontend, body=CHAT | {"threads": 2}, If_Match=etag)
+    assert_refused((status, answer_), 409, "revision_conflict")
+    assert answer_["error"]["details"] == {"revision": 2}
+    status, answer_ = await put(frontend, If_None_Match="*")
+    assert_refused((status, answer_), 409, "model_name_taken")
+    status, answer_ = await put(frontend, If_Match="x")
+    assert_refused((status, answer_), 400, "bad_revision")
+    status, answer_ = await put(frontend, "new", {"backend": "fake"}, If_Match="3")
+    assert_refused((status, answer_), 404, "model_not_found")
+
+
+@pytest.mark.behaviour("MOD-20")
+async def test_going_back_and_comparing(frontend: RunningFrontend):
+    await put(frontend)
+    await frontend.call("PATCH", "/api/models/config-json/chat", {"options": {"slots": 9}})
+    status, answer = await frontend.call("GET", "/api/models/diff/chat?old=1&new=2")
+    assert (status, answer["changes"]) == (200, ["~ options.slots: 2 -> 9"])
+    status, answer = await frontend.call("POST", "/api/models/rollback/chat", {"revision": 1})
+    assert (status, answer["revision"]) == (200, 3)
+    status, revisions = await frontend.call("GET", "/api/models/revisions/c")
+    assert [(one["number"], one["note"]) for one in revisions] == [(3, "back to revision 1"), (2, ""), (1, "")]
+    assert revisions[0]["changes"] == ["~ options.slots: 9 -> 2"]
+    status, answer = await frontend.call("POST", "/api/models/rollback/chat", {"revision": 77})
+    assert_refused((status, answer), 404, "revision_not_found")
+
+
+@pytest.mark.behaviour("NODE-88")
+async def test_a_rename_over_http_is_whole_or_nothing(frontend: RunningFrontend):
+    await put(frontend)
+    await put(frontend, "other", {"backend": "fake"})
+    status, answer = await frontend.call("POST", "/api/models/rename", {"names": {"chat": "x", "other": "c"}})
+    assert_refused((status, answer), 409, "model_name_taken")
+    assert (await get(frontend))["revision"] == 1
+    status, answer = await frontend.call("POST", "/api/models/rename", {"names": {"chat": "other", "other": "chat"}})
+    assert (status, [one["name"] for one in answer]) == (200, ["other", "chat"])
+    assert (await get(frontend, "c"))["name"] == "other"
+
+
+@pytest.mark.behaviour("MOD-21")
+async def test_the_ancestors_routes_do_the_same(frontend: RunningFrontend):
+    status, answer = await frontend.call("POST", "/models/import", {"name": "chat"} | CHAT)
+    assert (status, answer["created"]) == (201, True)
+    status, answer = await frontend.call("PUT", "/models/toggle-state/chat/disable")
+    assert (status, (await get(frontend))["enabled"]) == (200, False)
+    assert {"config_revision", "pending_cleanup"} <= set(answer)
+    await frontend.call("PUT", "/models/toggle-state/chat/enable")
+    await frontend.call("PUT", "/models/toggle-pinned/chat/pin")
+    found = await get(frontend)
+    assert (found["enabled"], found["pinned"], found["revision"]) == (True, True, 4)
+    status, answer = await frontend.call("PUT", "/models/toggle-pinned/chat/glue")
+    assert status == 400
+    text = "name: talk\nbackend: fake\n"
+    status, answer = await frontend.call("POST", "/models/edit/chat", text, Content_Type="application/x-yaml")
+    assert (status, answer["name"]) == (200, "talk")
+    assert (await get(frontend, "talk"))["config"] == {"name": "talk", "backend": "fake"}
+    status, answer = await frontend.call("GET", "/api/models/config/chat")
+    assert_refused((status, answer), 404, "model_not_found")
+    status, answer = await frontend.call("POST", "/models/edit/talk", {"backend": "fake", "threads": 2})
+    assert (status, answer["changes"]) == (200, ["+ threads: 2"])
+
+
+@pytest.mark.behaviour("MOD-22")
+async def test_what_will_go_wrong_at_the_first_load_is_told_when_the_model_is_written(frontend: RunningFrontend):
+    _, answer = await put(frontend, body={"backend": "fake", "options": {"slot": 2}})
+    assert answer["warnings"] == ["fake has no option 'slot'. Did you mean slots?"]
+    _, answer = await put(frontend, body={"backend": "mine"})
+    assert "No gallery has a backend 'mine'" in answer["warnings"][0]
+
+
+@pytest.mark.behaviour("MOD-22")
+@pytest.mark.parametrize("uri", ["http://127.0.0.1/m.gguf", "https://169.254.169.254/m.gguf", "oci://10.0.0.1/a/b:1"])
+async def test_a_source_inside_a_network_is_refused(frontend: RunningFrontend, uri: str):
+    status, answer = await put(frontend, body={"backend": "fake", "files": [{"path": "m", "uri": uri}]})
+    assert_refused((status, answer), 422, "private_address")
+    await put(frontend)
+    status, answer = await frontend.call("PATCH", "/api/models/config/chat", {"files": [{"path": "m", "uri": uri}]})
+    assert_refused((status, answer), 422, "private_address")
+
+
+async def test_only_an_admin_may(frontend: RunningFrontend):
+    routes = {
+        "GET": ["/api/models", "/api/models/configs", "/api/models/config/x", "/api/models/capabilities", "/api/fleet"],
+        "PUT": ["/api/models/config/x", "/models/toggle-state/x/enable", "/api/rules/x"],
+        "POST": ["/api/models/rename", "/models/import", "/models/edit/x", "/api/models/install/x", "/api/fleet"],
+        "DELETE": ["/api/models/config/x", "/api/rules/x"],
+    }
+    for method, paths in routes.items():
+        for path in paths:
+            status, answer = await frontend.call(method, path, {} if method != "GET" else None, key=None)
+            assert (status, answer["error"]["code"]) == (401, "not_authenticated"), path
+
+
+async def test_an_idempotent_import_happens_once(frontend: RunningFrontend):
+    for _ in range(2):
+        status, answer = await frontend.call(
+            "POST", "/models/import", {"name": "a", "backend": "b"}, Idempotency_Key="k"
+        )
+        assert (status, answer["created"]) == (201, True)
+
+
+@pytest.mark.behaviour("MOD-23")
+async def test_everybody_with_a_key_sees_what_models_can_do_and_where_they_run(frontend: RunningFrontend):
+    await joined(frontend, "a")
+    await put(frontend)
+    await put(frontend, "quiet", {"backend": "fake", "serves": ["embeddings"], "enabled": False})
+    status, answer = await frontend.call("GET", "/api/models/capabilities")
+    assert status == 200
+    assert [(one["name"], one["capabilities"], one["disabled"]) for one in answer["data"]] == [
+        ("chat", ["chat", "completions", "embeddings"], False),
+        ("quiet", ["embeddings"], True),
+    ]

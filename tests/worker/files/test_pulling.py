@@ -30,7 +30,6 @@ from tests.worker.files.scene import (
 
 # Three chunks and a bit.
 BODY = some_bytes(3 * CHUNK_BYTES + 12345)
-CHUNKS = 4
 
 
 @pytest.mark.behaviour("FILE-1")
@@ -211,7 +210,7 @@ async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_th
     async def has_begun() -> bool:
         found = node.store.find(item(BODY).sha256)
         has_one = found is not None and found.partial is not None and found.partial.have_chunks == 1
-        return has_one and len(scene.library.requests) == CHUNKS
+        return has_one and len(scene.library.requests) > 1
 
     await eventually(has_begun)
     first.cancel()
@@ -224,9 +223,10 @@ async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_th
     assert not node.store.partial()
     scene.library.gate.set()
     scene.library.gate = None
+    before = len(scene.library.requests)
     # Goes on with the chunk that it has.
     await node.have(item(BODY), model="b")
-    assert [each.chunk for each in scene.library.requests[CHUNKS:]] == [1, 2, 3]
+    assert sorted(each.chunk for each in scene.library.requests[before:]) == [1, 2, 3]
 
 
 async def test_a_worker_that_stops_does_not_claim_to_have_it(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFou
 from corral.worker.files import folders as folder_module
 from corral.worker.files import store as store_module
 from corral.worker.files.folders import safe_name
+from tests.support.waiting import eventually
 from tests.worker.files.scene import Node, Scene, item, some_bytes
 
 ONE, TWO, THREE = (some_bytes(5000, seed=number) for number in (1, 2, 3))
@@ -122,7 +123,11 @@ async def test_after_the_machine_went_down_what_was_not_on_the_disk_is_hashed(
 ) -> None:
     await node.have(item(ONE))
     path = node.store.path(item(ONE).sha256)
-    await node.store.settle(item(ONE).sha256)
+
+    async def is_settled() -> bool:
+        return len(node.puller._tasks) == 0
+
+    await eventually(is_settled)
     time = path.stat()
     path.chmod(0o600)
     path.write_bytes(bytes(len(ONE)))

@@ -7,5 +7,6 @@ places     where a chunk can be had, and which place is asked next
 pulling    fetches contents from other nodes, the library or storage
 server     gives other nodes what is here, and takes files that are sent
 throttle   a limit on the bandwidth
+window     how many chunks of a content are fetched at a time
 node       all of it together, as jobs see it
 """

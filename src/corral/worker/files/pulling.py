@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256 as new_sha256
 from http import HTTPStatus
@@ -35,6 +35,7 @@ from corral.worker.files.partial import Partial
 from corral.worker.files.places import Library, Standing, Standings, addresses
 from corral.worker.files.store import BlobStore
 from corral.worker.files.throttle import Throttle
+from corral.worker.files.window import Window
 from corral.worker.work import Report
 
 log = structlog.get_logger(__name__)
@@ -57,7 +58,7 @@ def free_bytes(folder: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullOptions:
-    # Chunks that are on their way at a time, over all jobs.
+    # Chunks that are on their way at a time, over all jobs; on a slow line it is fewer.
     parallel: int = 4
     # No byte for this long: the next place is asked.
     stall_s: float = 30.0
@@ -172,8 +173,9 @@ class Puller:
         try:
             transfer.partial = partial
             transfer.tell()
-            wanted = iter(partial.missing())
-            await _all(self._fetcher(transfer, partial, wanted) for _ in range(self.options.parallel))
+            wanted, window = iter(partial.missing()), Window(self.options.parallel)
+            fetchers = range(self.options.parallel)
+            await _all(self._fetcher(transfer, wanted, window, number) for number in fetchers)
             await self._store.complete(partial)
         finally:
             # Writes have ended: whoever is cancelled waits for them.
@@ -210,9 +212,16 @@ class Puller:
             raise SourceFailed(f"{shown(address.chunks_url)} tells another size.", code="bad_answer")
         return chunks
 
-    async def _fetcher(self, transfer: _Transfer, partial: Partial, wanted: Iterable[int]) -> None:
-        for index in wanted:
-            await self._one(transfer, partial, index)
+    async def _fetcher(self, transfer: _Transfer, wanted: Iterator[int], window: Window, number: int) -> None:
+        assert transfer.partial is not None, "it has begun"
+        while await window.lets(number):
+            index = next(wanted, None)
+            if index is None:
+                window.close()
+                return
+            began = self._clock.monotonic()
+            await self._one(transfer, transfer.partial, index)
+            window.took(self._clock.monotonic() - began)
 
     async def _one(self, transfer: _Transfer, partial: Partial, index: int) -> None:
         """One chunk, from wherever it can be had."""

@@ -267,8 +267,10 @@ class BlobStore:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        if _read_note(self._note(sha256)).get("boot") == machine_boot():
-            self._write_note(sha256, boot="")
+        note = _read_note(self._note(sha256))
+        if note.get("boot") == machine_boot():
+            # Size and time stay as they were noted: what was changed since is noticed.
+            write_note(self._note(sha256), note | {"boot": ""})
 
     def _link_shared(self, sha256: str, size_bytes: int) -> bool:
         assert self._shared_dir is not None, "asked only with a shared folder"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,22 @@ from tests.transfer.scene import Scene, scene_of
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import sha256
 from tests.worker.backends.server import FileServer
+from tools.source import ROOT
 
 MIB = 1024 * 1024
 # An address of this machine that tests can take for one of the open internet.
 OPEN = "127.0.0.2"
+_FETCH = """
+import asyncio, sys
+from pathlib import Path
+from tests.transfer.scene import scene_of
+
+async def main():
+    async with scene_of(Path(sys.argv[2]).parent) as scene:
+        await scene.content(sys.argv[1])
+
+asyncio.run(main())
+"""
 BODY = bytes(range(256)) * (2 * MIB // 256)
 
 
@@ -66,6 +79,26 @@ async def test_cancelled_in_the_middle_another_process_goes_on_with_the_bytes(
     never.set()
     async with scene_of(tmp_path) as later:
         assert (await later.fetch(found)).read_bytes() == BODY
+    assert file.ranges == [None, f"bytes={MIB}-"]
+
+
+@pytest.mark.behaviour("ORG-2")
+async def test_killed_in_the_middle_another_process_goes_on_with_the_bytes(scene: Scene, files: FileServer) -> None:
+    never = asyncio.Event()
+    file = files.put("/tiny.gguf", BODY, etag='"a"', faults=[faulty.silent_after(MIB, never)])
+    uri = f"{files.url}/tiny.gguf"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _FETCH, uri, str(scene.into), cwd=ROOT)
+
+    async def has_some() -> bool:
+        return any(path.stat().st_size == MIB for path in scene.left)
+
+    try:
+        await eventually(has_some)
+    finally:
+        process.kill()
+        await process.wait()
+        never.set()
+    assert await scene.content(uri) == BODY
     assert file.ranges == [None, f"bytes={MIB}-"]
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -21,14 +21,12 @@ from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
+from corral.ports.origin import Moved
 from corral.ports.runtime import Clock
 from corral.transfer.faults import SourceFailed, TransferFailed, told_when_full
 from corral.transfer.files import PRIVATE_FILE, write_json
 from corral.transfer.http import Http, refused, shown
 from corral.transfer.threads import Stop, in_thread
-
-# How many bytes there are by now, and how many there will be, if that is known.
-Moved = Callable[[int, int | None], None]
 
 _CHUNK = 1024 * 1024
 # An attempt that brought less than this is counted as one that brought nothing.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from corral.transfer.download import Downloader, Fetched, Moved, Wish
+from corral.ports.origin import Moved
+from corral.transfer.download import Downloader, Fetched, Wish
 from corral.transfer.faults import SourceFailed, TransferFailed
 from corral.transfer.registry import Registry
 

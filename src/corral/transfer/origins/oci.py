@@ -16,7 +16,6 @@ from corral.transfer.registry import INDEX_TYPES, Reference, Registry, parse_ref
 _BLOB = "blob:"
 # Programs that pack models put the content's type here instead of a name.
 _NAMES = {"gguf": "model.gguf"}
-_SHA256_BYTES = 32
 
 
 class Blobs:

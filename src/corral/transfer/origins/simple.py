@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 
 from corral.transfer.faults import SourceFailed
 from corral.transfer.http import Http, refused, shown
+from corral.transfer.threads import in_thread
 
 _JSON = "application/vnd.pypi.simple.v1+json"
 _ACCEPT = f"{_JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
@@ -44,7 +45,10 @@ async def find_files(http: Http, index: str, project: str) -> tuple[IndexFile, .
             raise refused(address, response.status)
         body = await http.read(address, response, _PAGE_BYTES_MAX)
         base, content_type = str(response.url), response.content_type
-    found = _from_json(address, base, body) if content_type == _JSON else _from_page(base, body)
+    if content_type == _JSON:
+        found = await in_thread(lambda _stop: _from_json(address, base, body))
+    else:
+        found = await in_thread(lambda _stop: _from_page(base, body))
     own = urlsplit(address).netloc
     return tuple(
         IndexFile(

@@ -19,7 +19,7 @@ from pathlib import Path
 from corral.transfer.faults import SourceFailed, TransferFailed, told_when_full
 from corral.transfer.files import PRIVATE_FILE, sync_folder
 from corral.transfer.http import Http
-from corral.transfer.threads import Stop
+from corral.transfer.threads import Stop, in_thread
 
 _CHUNK = 1024 * 1024
 # The lists of most archives are in the first piece; one that is not in the second has a hundred thousand files.
@@ -64,6 +64,10 @@ class _End(io.RawIOBase):
         self._place += len(found)
         return found
 
+    def files(self, _stop: Stop) -> dict[str, int]:
+        with zipfile.ZipFile(self) as archive:
+            return {info.filename: info.file_size for info in archive.infolist()}
+
 
 async def peek(http: Http, url: str, headers: Mapping[str, str]) -> Mapping[str, int] | None:
     """The files of an archive and their sizes; None if its server gives no ranges or it is no archive."""
@@ -72,8 +76,7 @@ async def peek(http: Http, url: str, headers: Mapping[str, str]) -> Mapping[str,
             end = await _last_bytes(http, url, headers, length)
             if end is None:
                 return None
-            with zipfile.ZipFile(end) as archive:
-                return {info.filename: info.file_size for info in archive.infolist()}
+            return await in_thread(end.files)
         except _NotFetched:
             continue
         except (*_BROKEN, SourceFailed, TransferFailed):

@@ -8,8 +8,9 @@ from random import Random  # noqa: TID251 - only the type; the generator is pass
 from typing import Protocol
 
 from corral.domain.backend import Build
+from corral.ports.origin import Moved
 from corral.ports.runtime import Clock
-from corral.transfer.download import Downloader, Downloads, Moved
+from corral.transfer.download import Downloader, Downloads
 from corral.transfer.http import Http
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.work import Report

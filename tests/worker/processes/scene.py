@@ -27,6 +27,7 @@ COMMAND = ("{python}", "-I", str(ENGINE), "--host", "{host}", "--port", "{port}"
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "say": ("--say", "{value}"),
     "fail": ("--fail", "{value}"),
+    "last_words": ("--last-words={value}",),
     "never_ready": ("--never-ready",),
     "ready_when": ("--ready-when={value}",),
     "ignore_term": ("--ignore-term",),

@@ -19,6 +19,7 @@ flags.add_argument("--host", default="127.0.0.1")
 flags.add_argument("--port", type=int, required=True)
 flags.add_argument("--say", type=int, default=0, help="lines on standard error at the start")
 flags.add_argument("--fail", type=int, help="end with this code instead of listening")
+flags.add_argument("--last-words", default="", help="one more line on standard error at the start")
 flags.add_argument("--never-ready", action="store_true")
 flags.add_argument("--ready-when", help="ready once this file exists")
 flags.add_argument("--ignore-term", action="store_true")
@@ -60,6 +61,8 @@ class Handler(BaseHTTPRequestHandler):
 
 for said in range(wanted.say):
     print(f"trouble {said}", file=sys.stderr, flush=True)
+if wanted.last_words:
+    print(wanted.last_words, file=sys.stderr, flush=True)
 if wanted.fail is not None:
     sys.exit(wanted.fail)
 children = [

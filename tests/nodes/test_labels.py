@@ -9,7 +9,7 @@ import pytest
 from corral.domain.errors import InvalidRequest
 from corral.domain.node import NodeId
 from corral.nodes.commands import note_bus
-from corral.policy.placing.fit import candidates
+from corral.policy.placing.fleet import Fleet
 from corral.store import nodes as node_store
 from corral.store import rules as rule_store
 from corral.store.database import Database
@@ -46,8 +46,8 @@ async def test_a_matching_node_that_is_off_the_bus_is_no_candidate(frontend: Run
     await note_bus(frontend.database, NodeId(well.id), is_on_bus=True)
     await note_bus(frontend.database, NodeId(ill.id), is_on_bus=False)
     async with frontend.database.transaction() as tx:
-        found = candidates(await node_store.list_nodes(tx), {"zone": "b"})
-    assert [node.id for node in found] == [well.id]
+        found = Fleet.of(await node_store.list_nodes(tx)).candidates({"zone": "b"})
+    assert [room.node.id for room in found] == [well.id]
 
 
 async def _put(node: PretendNode) -> None:

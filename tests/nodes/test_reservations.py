@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from corral.domain.errors import Conflict, NotFound
+from corral.domain.model import Need
 from corral.domain.node import Node, NodeId
-from corral.policy.placing.fit import free_vram, with_vram
+from corral.policy.placing.demand import Demand
+from corral.policy.placing.fit import free_vram
+from corral.policy.placing.fleet import Fleet
+from corral.policy.placing.placement import place
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database
@@ -78,8 +83,9 @@ async def test_placement_sees_what_is_reserved(database: Database) -> None:
     assert await _reserve(database, node_id, "load", 6 * GIB)
     node = await _read(database, node_id)
     assert free_vram(node) == 4 * GIB
-    assert with_vram([node], 5 * GIB) == ()
-    assert with_vram([node], 4 * GIB) == (node,)
+    fleet = Fleet.of([replace(node, approved_at=node.created_at)])
+    assert place(fleet, Demand(model="m", need=Need(vram_bytes=5 * GIB))).choices == ()
+    assert place(fleet, Demand(model="m", need=Need(vram_bytes=4 * GIB))).choices
 
 
 @pytest.mark.behaviour("NODE-26")

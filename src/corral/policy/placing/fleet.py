@@ -14,8 +14,9 @@ from typing import NamedTuple
 from corral.domain.model import Need
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.budget import budget_or_no_cap
+from corral.policy.catalog import capability_of
 from corral.policy.labels import matches
+from corral.policy.placing.fit import vram_left
 from corral.policy.status import is_schedulable
 
 _COMING = (ReplicaState.STAGING, ReplicaState.LOADING)
@@ -126,6 +127,10 @@ class Fleet:
             self._matching[key] = found
         return found
 
+    def capabilities(self) -> frozenset[str]:
+        """What the fleet can run now. A node that may get no work advertises nothing."""
+        return frozenset(capability_of(room.node.hardware) for room in self.candidates({}))
+
     def is_current(self, replica: Replica) -> bool:
         """Whether it was loaded as the model is now; a model that nobody told about has only current ones."""
         model = self.models.get(replica.model)
@@ -186,15 +191,7 @@ def _room(node: Node, replicas: Sequence[Replica]) -> Room:
 
 
 def _vram(node: Node, replicas: Sequence[Replica]) -> int | None:
-    """A budget is for all that Corral runs there: what sits there already counts against it.
-
-    Loads in progress count by what they have reserved, not by their rows.
-    """
-    free = node.hardware.available_vram
-    if free is None:
-        return None
-    ceiling = budget_or_no_cap(node.budget).ceiling(node.hardware.total_vram) if node.budget else None
-    if ceiling is not None:
-        held = sum(row.vram_bytes or 0 for row in replicas if row.state not in _COMING)
-        free = min(free, ceiling - held)
-    return free - node.reserved_vram
+    """Loads in progress count by what they have reserved, not by their rows."""
+    if not node.budget:
+        return vram_left(node)
+    return vram_left(node, sum(row.vram_bytes or 0 for row in replicas if row.state not in _COMING))

@@ -164,7 +164,7 @@ def test_idle_replicas_above_the_floor_go_highest_index_first() -> None:
 def test_only_what_was_idle_for_five_minutes_goes() -> None:
     recent = idle(3, used_at=THEN - timedelta(minutes=5))
     assert looked_at(a_rule(1, 9), idle(0), busy(1, used_at=LONG_AGO), idle(2), recent).remove == ("a/2", "a/0")
-    assert looked_at(a_rule(1, 9), idle(0), loaded(1, used_at=None)).remove == (), "it has only just come"
+    assert looked_at(a_rule(1, 9), loaded(0), loaded(1, used_at=None)).remove == (), "it has only just come"
 
 
 def test_of_one_index_the_one_that_was_used_longest_ago_goes_first() -> None:

@@ -35,13 +35,14 @@ from corral.domain.backend import Gallery
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
-from corral.domain.operation import OperationKind
+from corral.domain.operation import OperationId, OperationKind
 from corral.domain.replica import Rule
 from corral.events.feed import Feed
 from corral.library.library import Library, LibraryOptions
 from corral.loading import removing, stopping
 from corral.loading.admission import Loads as ModelOperations
 from corral.loading.placing import PlaceOptions
+from corral.loading.request import Wanted
 from corral.loading.service import Loading, LoadingOptions, LoadingWorld
 from corral.models import rules as rule_flow
 from corral.models.gallery import ModelGallery, read_models
@@ -63,9 +64,11 @@ from corral.ports.origin import Origins
 from corral.ports.runtime import Clock, Ids
 from corral.ports.storage import Storage
 from corral.reconcile import replicas as replica_checks
+from corral.reconcile import scaling
 from corral.reconcile.leader import Leader
 from corral.reconcile.liveness import LivenessCheck
 from corral.reconcile.replicas import ReplicaCheck
+from corral.reconcile.scaling import Scaling
 from corral.reconcile.upkeep import Presence, Pruner
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
@@ -127,6 +130,8 @@ class CoreOptions:
     library_dir: Path | None = None
     # All workers see the library's folder themselves.
     has_shared_models: bool = False
+    # A model that nobody asks for is unloaded after so long, unless it says otherwise. None: never.
+    model_idle_s: float | None = None
     # How long a request may wait for its model; 0: as long as the load takes.
     request_wait_s: float = 60.0
 
@@ -217,6 +222,8 @@ class Core:
         self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
         self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
         self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
+        self.scaling = Scaling(world.database, self.leader, self._ask_for, idle_s=options.model_idle_s)
+        self.scaling_loop = self._loop("scaling", scaling.INTERVAL_S, self.scaling.tick, leader_only=True)
         self.loading.connect(
             call=self.dispatcher.call, wake_stops=self.stop_loop.wake, wake_removals=self.removal_loop.wake
         )
@@ -236,6 +243,7 @@ class Core:
             self.stop_loop,
             self.removal_loop,
             self.replica_loop,
+            self.scaling_loop,
             *self.dispatcher.loops,
         )
         world.database.after_commit = self._committed
@@ -432,12 +440,20 @@ class Core:
         await self.dispatcher.follow(events)
         await self.loading.follow(events)
         await self.router.follow(events)
+        if self.scaling.is_called_by(events):
+            self.scaling_loop.wake()
 
     async def _reread(self) -> None:
         await self.directory.load()
         await self.catalog.load()
         await self.models.load()
         await self.router.snapshot.load()
+
+    async def _ask_for(self, wish: scaling.Wish) -> OperationId:
+        wanted = Wanted(
+            kind=OperationKind.MODEL_LOAD, model=wish.model, count=wish.count, nodes=wish.on, reason=wish.reason
+        )
+        return (await self.loading.loads.admit(wanted, "rules")).operation.id
 
     async def _request_upgrade(self, backend: str) -> Admitted:
         asked = Asked(kind=OperationKind.BACKEND_UPGRADE, backend=backend)

@@ -1,0 +1,259 @@
+"""The scaler's passes on real rows: what it asks for, what it ends, and when it leaves a rule alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from corral.adapters.system import SystemClock, SystemIds
+from corral.domain.errors import Conflict
+from corral.domain.operation import OperationId, OperationState
+from corral.domain.replica import Rule
+from corral.reconcile.leader import Leader
+from corral.reconcile.scaling import Scaling, Wish
+from corral.store import rules as rule_store
+from corral.store.database import Database, count_statements
+from corral.store.operations import NewOperation, insert
+from tests.loading.scene import put_loaded, put_model, rows, states, use
+from tests.operations.scene import put_nodes, sql
+
+ids = SystemIds()
+
+
+@dataclass
+class Asked:
+    """Takes the wishes instead of `Loads`, and writes an operation for each, as that would."""
+
+    database: Database
+    wishes: list[Wish] = field(default_factory=list)
+    operations: list[OperationId] = field(default_factory=list)
+    refuses: bool = False
+
+    async def __call__(self, wish: Wish) -> OperationId:
+        if self.refuses:
+            raise Conflict("Something else is done to this model.", code="operation_in_progress")
+        self.wishes.append(wish)
+        operation_id = OperationId(ids.new_id())
+        new = NewOperation(
+            id=operation_id,
+            kind="model_load",
+            subject=wish.model,
+            scope_key=f"model:{wish.model}:{operation_id}",
+            scope_node=None,
+            scope_node_name="",
+            request={},
+            created_by="rules",
+        )
+        async with self.database.transaction() as tx:
+            await insert(tx, new)
+        self.operations.append(operation_id)
+        return operation_id
+
+    async def end(self, state: OperationState, code: str | None = None) -> None:
+        for step in (OperationState.RUNNING, state):
+            await sql(
+                self.database,
+                "UPDATE operations SET state = :state, error_code = :code, finished_at = CASE WHEN :ended"
+                " THEN corral_now() END WHERE id = CAST(:id AS uuid)",
+                state=step,
+                code=code if step is state else None,
+                ended=step is state,
+                id=self.operations[-1],
+            )
+
+
+@pytest.fixture
+def asked(database: Database) -> Asked:
+    return Asked(database)
+
+
+@pytest.fixture
+async def scaling(database: Database, asked: Asked) -> Scaling:
+    leader = Leader(database, SystemClock(), "frontend-1", 60.0)
+    assert await leader.tick() is not None
+    return Scaling(database, leader, asked)
+
+
+async def put_rule(database: Database, **values: object) -> None:
+    async with database.transaction() as tx:
+        await rule_store.save_rule(tx, Rule(**({"model": "chat", "selector": {}} | values)))  # type: ignore[arg-type]
+
+
+async def rule(database: Database) -> Rule:
+    async with database.transaction() as tx:
+        return await rule_store.get_rule(tx, "chat")
+
+
+@pytest.mark.behaviour("NODE-44")
+async def test_a_minimum_asks_for_no_more_than_there_are_slots_for(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_nodes(database, "a")
+    await put_model(database)
+    await put_rule(database, min_replicas=2)
+    await scaling.tick()
+    assert [(wish.model, wish.count, wish.on) for wish in asked.wishes] == [("chat", 1, None)]
+
+
+async def test_what_is_under_way_for_a_rule_is_not_asked_for_again(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_nodes(database, "a")
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    for _ in range(3):
+        await scaling.tick()
+    assert len(asked.wishes) == 1
+
+
+@pytest.mark.behaviour("NODE-45")
+async def test_a_minimum_that_nobody_has_room_for_is_left_alone_after_the_third_pass(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    for _ in range(3):
+        assert (await rule(database)).unsatisfiable_until is None
+        await scaling.tick()
+    assert (await rule(database)).unsatisfiable_until is not None
+    await put_nodes(database, "a")
+    await scaling.tick()
+    assert asked.wishes == []
+
+
+@pytest.mark.behaviour("NODE-47")
+async def test_loads_that_find_no_room_count_as_setbacks_and_one_that_succeeds_clears_them(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_nodes(database, "a")
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    await scaling.tick()
+    await asked.end(OperationState.FAILED, "no_room")
+    await scaling.tick()
+    assert (await rule(database)).unsatisfiable_ticks == 1
+    await scaling.tick()
+    await asked.end(OperationState.FAILED, "engine_failed")
+    await scaling.tick()
+    assert (await rule(database)).unsatisfiable_ticks == 1, "bad luck is no lack of room"
+    await scaling.tick()
+    await asked.end(OperationState.COMPLETED)
+    await scaling.tick()
+    assert (await rule(database)).unsatisfiable_ticks == 0
+
+
+@pytest.mark.behaviour("NODE-46")
+async def test_a_change_of_the_cluster_lets_a_rule_be_tried_again(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    for _ in range(3):
+        await scaling.tick()
+    await put_nodes(database, "a")
+    async with database.transaction() as tx:
+        await rule_store.clear_unsatisfiable(tx)
+    await scaling.tick()
+    assert [wish.count for wish in asked.wishes] == [1]
+
+
+@pytest.mark.behaviour("NODE-48")
+async def test_when_all_are_busy_one_more_is_asked_for_up_to_the_maximum(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    one, two = await put_nodes(database, "a", "b")
+    model = await put_model(database)
+    await put_rule(database, min_replicas=1, max_replicas=2)
+    first = await put_loaded(database, one, model)
+    await scaling.tick()
+    assert asked.wishes == [], "nobody is busy"
+    await use(database, first)
+    await scaling.tick()
+    assert [wish.count for wish in asked.wishes] == [1]
+    await use(database, await put_loaded(database, two, model))
+    await scaling.tick()
+    assert len(asked.wishes) == 1, "there are as many as there may be"
+
+
+@pytest.mark.behaviour("NODE-51")
+async def test_idle_replicas_beyond_the_floor_are_marked_and_nothing_else_is_done_to_them(
+    database: Database, scaling: Scaling
+) -> None:
+    one, two = await put_nodes(database, "a", "b", slots_reported="2")
+    model = await put_model(database)
+    await put_rule(database, min_replicas=1)
+    await put_loaded(database, one, model, 0)
+    busy = await put_loaded(database, two, model, 0)
+    await put_loaded(database, one, model, 1)
+    await use(database, busy)
+    done = await scaling.tick()
+    assert done.unloaded == 2
+    left = [(row.node_id, row.index) for row in await rows(database) if row.state == "loaded"]
+    assert left == [(two, 0)], "what is used stays"
+    assert {row.stop_reason for row in await rows(database) if row.state == "unloading"} == {
+        "2 idle beyond the floor of 1."
+    }
+
+
+async def test_a_model_that_nobody_asks_for_is_unloaded_after_its_idle_time_unless_pinned(
+    database: Database, scaling: Scaling
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_loaded(database, node, await put_model(database, "idle", idle_s=60.0))
+    await put_loaded(database, node, await put_model(database, "pinned", idle_s=60.0, is_pinned=True))
+    await put_loaded(database, node, await put_model(database, "plain"))
+    await scaling.tick()
+    assert await states(database, "idle") == ["unloading"]
+    assert await states(database, "pinned") == ["loaded"]
+    assert await states(database, "plain") == ["loaded"]
+
+
+@pytest.mark.behaviour("NODE-53")
+async def test_spreading_asks_for_one_on_each_node_that_has_none(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    one, two, three = await put_nodes(database, "a", "b", "c", slots_reported="2")
+    await put_loaded(database, one, await put_model(database))
+    await put_rule(database, spreads=True)
+    await scaling.tick()
+    (wish,) = asked.wishes
+    assert (wish.count, set(wish.on or ())) == (2, {two, three})
+
+
+async def test_a_refusal_is_no_setback_and_the_other_models_get_their_turn(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_nodes(database, "a")
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    asked.refuses = True
+    await scaling.tick()
+    asked.refuses = False
+    await scaling.tick()
+    assert len(asked.wishes) == 1
+    assert (await rule(database)).unsatisfiable_ticks == 0
+
+
+async def test_a_disabled_model_is_left_alone(database: Database, scaling: Scaling, asked: Asked) -> None:
+    await put_nodes(database, "a")
+    await put_model(database, is_enabled=False)
+    await put_rule(database, min_replicas=1)
+    await scaling.tick()
+    assert asked.wishes == []
+
+
+async def test_a_pass_costs_the_same_statements_for_one_model_and_for_many(
+    database: Database, scaling: Scaling
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    statements: list[str] = []
+    count_statements(database, statements.append)
+    counts = []
+    for name in ("one", *(f"m{number}" for number in range(30))):
+        await put_loaded(database, node, await put_model(database, name))
+        if name in ("one", "m29"):
+            statements.clear()
+            await scaling.tick()
+            counts.append(len(statements))
+    assert counts[0] == counts[1]

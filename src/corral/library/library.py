@@ -232,7 +232,7 @@ class Library:
         async with self._database.transaction() as tx:
             return await file_store.list_held(tx, model=model, after=after, limit=limit)
 
-    def read(self, sha256: str, offset: int, length: int) -> AsyncIterator[bytes]:
+    def read(self, sha256: str, offset: int, length: int) -> AsyncIterator[memoryview]:
         """These bytes of a content that is here, in large pieces; `NotFound` if it is not."""
         path = self.path(sha256)
         if path is None:

@@ -16,7 +16,7 @@ PIECE_BYTES = 1024 * 1024
 _NOT_NOW = getattr(os, "RWF_NOWAIT", None)
 
 
-async def read_file(path: Path, offset: int, length: int) -> AsyncIterator[bytes]:
+async def read_file(path: Path, offset: int, length: int) -> AsyncIterator[memoryview]:
     """Up to the end of the file, if that comes first. The file may be removed meanwhile: it is read to its end."""
     descriptor = await asyncio.to_thread(os.open, path, os.O_RDONLY)
     try:
@@ -24,7 +24,8 @@ async def read_file(path: Path, offset: int, length: int) -> AsyncIterator[bytes
         while offset < end:
             piece = _at_once(descriptor, offset, min(PIECE_BYTES, end - offset))
             if piece is None:
-                piece = await asyncio.to_thread(os.pread, descriptor, min(PIECE_BYTES, end - offset), offset)
+                read = await asyncio.to_thread(os.pread, descriptor, min(PIECE_BYTES, end - offset), offset)
+                piece = memoryview(read)
             if not piece:
                 return
             yield piece
@@ -33,7 +34,7 @@ async def read_file(path: Path, offset: int, length: int) -> AsyncIterator[bytes
         os.close(descriptor)
 
 
-def _at_once(descriptor: int, offset: int, length: int) -> bytes | None:
+def _at_once(descriptor: int, offset: int, length: int) -> memoryview | None:
     """What the page cache has; None if that is nothing, or nobody can say."""
     if _NOT_NOW is None:
         return None
@@ -43,7 +44,7 @@ def _at_once(descriptor: int, offset: int, length: int) -> bytes | None:
     except OSError:
         # Not in memory, or a file system that does not know how to say so.
         return None
-    return bytes(buffer) if count == length else bytes(buffer[:count]) or None
+    return memoryview(buffer)[:count] if count else None
 
 
 def read_at(path: Path, offset: int, length: int) -> bytes:

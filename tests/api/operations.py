@@ -11,6 +11,8 @@ from corral.api.metrics import Metrics
 
 SOME_ID = "00000000-0000-4000-8000-000000000000"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+# For whoever has a key, also one that administers nothing.
+FOR_EVERYBODY = frozenset({"/api/models/capabilities"})
 # Stream for ever; tested on their own.
 STREAMS = ("/api/events", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
 # A body that each writing route accepts, so that nothing but the tested thing can be wrong with the call.
@@ -31,6 +33,18 @@ _BODIES: dict[str, Any] = {
     "{node}/backends/start": {"backend": "b"},
     "{node}/backends/stop": {"all": True},
     "{node_id}/backends": {"boot_id": "b" * 36, "backends": []},
+    "/api/models/rename": {"names": {"a": "b"}},
+    "/api/models/rollback/{name}": {"revision": 1},
+    "/models/apply": {"id": "b"},
+    "/models/import-uri": {"uri": "https://example.com/b.gguf"},
+    "/api/models/install/{name}": {},
+    "/api/rules/{name}": {},
+    "/api/nodes/scheduling": {"model_name": "b"},
+    "/api/models/config/{name}": {"backend": "b"},
+    "/api/models/config-json/{name}": {"threads": 1},
+    "/models/edit/{name}": {"backend": "b"},
+    "/models/import": {"name": "b", "backend": "b"},
+    "/api/fleet": {},
     "/register": {"name": "n", "credential": "c" * 40, "boot_id": "b" * 36, "address": "127.0.0.1:1"},
 }
 
@@ -50,7 +64,8 @@ class Operation:
 
     @property
     def is_for_admins(self) -> bool:
-        return self.template.startswith(("/api/", "/backends")) and not self.is_for_nodes
+        is_open = self.template in FOR_EVERYBODY
+        return self.template.startswith(("/api/", "/backends", "/models")) and not self.is_for_nodes and not is_open
 
     @property
     def names_a_node(self) -> bool:

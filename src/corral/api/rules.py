@@ -34,6 +34,7 @@ async def _list(parts: PartsIn, _: AdminIn) -> list[RuleOut]:
 
 
 async def _get(parts: PartsIn, _: AdminIn, name: NameIn) -> RuleOut:
+    """The rule of one model, by its name or an alias."""
     async with parts.database.transaction() as tx:
         own = await model_store.find_owner(tx, name)
         return _out(await store.get_rule(tx, own or name), exists=own is not None)
@@ -67,6 +68,7 @@ async def delete_rule(parts: PartsIn, admin: AdminIn, name: NameIn) -> RuleOut:
 
 @router.delete("/api/nodes/scheduling/{name:path}", status_code=204)
 async def delete_rule_as_ancestor(parts: PartsIn, admin: AdminIn, name: NameIn) -> None:
+    """Take a rule away; without an answer."""
     await delete_rule(parts, admin, name)
 
 

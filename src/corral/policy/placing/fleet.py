@@ -6,7 +6,7 @@ value: nothing here changes with time, and what a decision takes of a node is wr
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -63,6 +63,15 @@ class Room(NamedTuple):
     loaded: int
 
 
+class Matching(NamedTuple):
+    """The candidates of one selector."""
+
+    rooms: tuple[Room, ...]
+    ids: frozenset[NodeId]
+    # Of any one model, all taken together.
+    slots: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """Build it with `Fleet.of`. `rooms` are in the order of names, so that equal fleets give equal decisions."""
@@ -77,7 +86,7 @@ class Fleet:
     # content -> node -> bytes
     copies: Mapping[str, Mapping[NodeId, int]]
     # Selectors that were asked for: rules share them, and a pass over a thousand models asks for few.
-    _matching: dict[tuple[tuple[str, str], ...], tuple[Room, ...]] = field(default_factory=dict, repr=False)
+    _matching: dict[tuple[tuple[str, str], ...], Matching] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -116,15 +125,19 @@ class Fleet:
 
     def candidates(self, selector: Mapping[str, str]) -> tuple[Room, ...]:
         """The nodes that may be given work and match: healthy, able to run engines, with every label."""
+        return self.matching(selector).rooms
+
+    def matching(self, selector: Mapping[str, str]) -> Matching:
         key = tuple(sorted(selector.items()))
         found = self._matching.get(key)
         if found is None:
-            found = tuple(
+            rooms = tuple(
                 room
                 for room in self.rooms.values()
                 if room.is_candidate and (not selector or matches(selector, room.node.label_map))
             )
-            self._matching[key] = found
+            ids = frozenset(room.node.id for room in rooms)
+            found = self._matching[key] = Matching(rooms, ids, sum(room.node.slots for room in rooms))
         return found
 
     def capabilities(self) -> frozenset[str]:
@@ -143,10 +156,10 @@ class Fleet:
 
     def capacity(self, model: str, selector: Mapping[str, str]) -> int:
         """How many more replicas of the model the candidates have slots for."""
-        taken: defaultdict[NodeId, int] = defaultdict(int)
-        for replica in self.standing(model):
-            taken[replica.node_id] += 1
-        return sum(max(0, room.node.slots - taken[room.node.id]) for room in self.candidates(selector))
+        found = self.matching(selector)
+        taken = Counter(row.node_id for row in self.standing(model) if row.node_id in found.ids)
+        # A node that had more slots once may hold more than it has now: that takes none from the others.
+        return found.slots - sum(min(count, self.rooms[node_id].node.slots) for node_id, count in taken.items())
 
     def takes(self, replica: Replica) -> tuple[int, int]:
         """VRAM and RAM that go free when it ends. Unknown is 0: nobody counts on it."""

@@ -21,7 +21,6 @@ class Keeping:
         self._fleet = fleet
         self.now = now
         self._spare: dict[str, float] = {}
-        self._allowed: dict[tuple[tuple[str, str], ...], frozenset[str]] = {}
 
     def may_go(self, replica: Replica) -> bool:
         """Whether it may go alone. For several at once, `spare` says how many of those that are counted."""
@@ -68,12 +67,5 @@ class Keeping:
         return (
             replica.state is ReplicaState.LOADED
             and self._fleet.is_current(replica)
-            and replica.node_id in self._nodes(rule)
+            and replica.node_id in self._fleet.matching(rule.selector).ids
         )
-
-    def _nodes(self, rule: Rule) -> frozenset[str]:
-        key = tuple(sorted(rule.selector.items()))
-        found = self._allowed.get(key)
-        if found is None:
-            found = self._allowed[key] = frozenset(room.node.id for room in self._fleet.candidates(rule.selector))
-        return found

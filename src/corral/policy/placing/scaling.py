@@ -20,14 +20,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState, Rule
 from corral.policy.labels import matches
-from corral.policy.placing.fleet import Fleet
+from corral.policy.placing.fleet import Fleet, Matching
 from corral.policy.placing.windows import effective
 
 # Replicas beyond the floor go after so long without a request.
@@ -261,32 +261,29 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Scaler:
-    """Situations out of a fleet, one model at a time; selectors that rules share are looked up once."""
+    """Situations out of a fleet, one model at a time."""
 
     fleet: Fleet
     now: datetime
-    _allowed: dict[tuple[tuple[str, str], ...], tuple[NodeId, ...]] = field(default_factory=dict)
 
     def situation(self, model: str, load: Load | None = None) -> Situation:
+        """One model out of a fleet. Costs as much as the model has replicas, however many nodes there are."""
+        fleet, now = self.fleet, self.now
         load = load or Load()
-        said = self.fleet.rules.get(model)
-        rule = effective(said, self.now) if said is not None else None
+        said = fleet.rules.get(model)
+        rule = effective(said, now) if said is not None else None
         selector = rule.selector if rule is not None else {}
-        nodes = self._nodes(selector)
-        allowed = frozenset(nodes) if rule is not None and selector else None
-        view = self.fleet.models.get(model)
-        rows = self.fleet.standing(model)
-        counted = tuple(self._counted(row, load, selector, allowed) for row in rows)
-        # Capacity is counted over all nodes that match: only for those that may grow.
-        may_grow = sum(row.is_placed for row in counted) < most_of(rule)
+        matching = fleet.matching(selector)
+        view = fleet.models.get(model)
+        rows = fleet.standing(model)
         added = [load.added_at, *(row.loaded_at for row in rows)]
         return Situation(
             model=model,
             rule=rule,
-            replicas=counted,
-            now=self.now,
-            capacity=self.fleet.capacity(model, selector) if may_grow else 0,
-            nodes=nodes if rule is not None and rule.spreads else (),
+            replicas=tuple(_counted(fleet, row, matching, selector, load.parallel) for row in rows),
+            now=now,
+            capacity=fleet.capacity(model, selector),
+            nodes=tuple(room.node.id for room in matching.rooms) if rule is not None and rule.spreads else (),
             waiting=load.waiting,
             is_pinned=view is not None and view.is_pinned,
             idle_s=load.idle_s,
@@ -294,27 +291,18 @@ class Scaler:
             has_pressure=load.has_pressure,
         )
 
-    def _nodes(self, selector: Mapping[str, str]) -> tuple[NodeId, ...]:
-        key = tuple(sorted(selector.items()))
-        found = self._allowed.get(key)
-        if found is None:
-            found = tuple(room.node.id for room in self.fleet.candidates(selector))
-            self._allowed[key] = found
-        return found
 
-    def _counted(
-        self, row: Replica, load: Load, selector: Mapping[str, str], allowed: frozenset[NodeId] | None
-    ) -> Counted:
-        room = self.fleet.rooms.get(row.node_id)
-        is_healthy = room is not None and room.is_candidate
-        return Counted(
-            id=row.id,
-            node_id=row.node_id,
-            index=row.index,
-            is_loaded=row.state is ReplicaState.LOADED,
-            is_placed=is_healthy and (allowed is None or row.node_id in allowed),
-            is_stray=bool(selector) and room is not None and not matches(selector, room.node.label_map),
-            in_flight=row.in_flight,
-            used_at=max((at for at in (row.last_used_at, row.loaded_at) if at is not None), default=None),
-            parallel=load.parallel,
-        )
+def _counted(fleet: Fleet, row: Replica, matching: Matching, selector: Mapping[str, str], parallel: int) -> Counted:
+    room = fleet.rooms.get(row.node_id)
+    is_placed = row.node_id in matching.ids
+    return Counted(
+        id=row.id,
+        node_id=row.node_id,
+        index=row.index,
+        is_loaded=row.state is ReplicaState.LOADED,
+        is_placed=is_placed,
+        is_stray=not is_placed and room is not None and not matches(selector, room.node.label_map),
+        in_flight=row.in_flight,
+        used_at=max((at for at in (row.last_used_at, row.loaded_at) if at is not None), default=None),
+        parallel=parallel,
+    )

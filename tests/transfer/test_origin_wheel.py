@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from corral.transfer.faults import SourceFailed
 from corral.transfer.index import indexes
 from tests.support.models import SMOLLM2
 from tests.support.waiting import eventually
@@ -242,24 +243,25 @@ async def test_the_password_of_an_index_goes_to_its_host_only(tmp_path: Path, fi
 
 
 @pytest.mark.behaviour("ORG-13")
-def test_the_index_is_the_one_that_uv_or_pip_would_ask(tmp_path: Path) -> None:
+async def test_the_index_is_the_one_that_uv_or_pip_would_ask(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    assert indexes(home)[-1].startswith("http")
+    assert (await indexes(home))[-1].startswith("http")
     pip = home | {"PIP_INDEX_URL": "https://pip.example/simple"}
-    assert indexes(pip) == ("https://pip.example/simple",)
-    assert indexes(pip | {"UV_INDEX_URL": "https://uv.example/simple"}) == ("https://uv.example/simple",)
+    assert await indexes(pip) == ("https://pip.example/simple",)
+    assert await indexes(pip | {"UV_INDEX_URL": "https://uv.example/simple"}) == ("https://uv.example/simple",)
     named = {
         "UV_DEFAULT_INDEX": "own=https://a.example/simple",
         "UV_INDEX": "b=https://b.example/s https://c.example/s",
     }
-    assert indexes(pip | named) == ("https://b.example/s", "https://c.example/s", "https://a.example/simple")
+    assert await indexes(pip | named) == ("https://b.example/s", "https://c.example/s", "https://a.example/simple")
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv" / "uv.toml").write_text(
         '[[index]]\nurl = "https://d.example/s"\n[[index]]\nurl = "https://e.example/s"\ndefault = true\n'
     )
-    assert indexes(pip) == ("https://d.example/s", "https://e.example/s")
+    assert await indexes(pip) == ("https://d.example/s", "https://e.example/s")
     (tmp_path / "uv" / "uv.toml").write_text("not toml")
-    assert indexes(pip) == ("https://pip.example/simple",)
+    with pytest.raises(SourceFailed, match="which Python index"):
+        await indexes(pip)
 
 
 # --- the real one ---

@@ -49,6 +49,7 @@ PERMANENT = frozenset(
         "stale_generation",
         "unsupported",
         "not_allowed",
+        "private_address",
         "invalid_request",
         CANCELLED_ON_NODE,
         NODE_DRAINED,

@@ -8,12 +8,15 @@ them, uv does not, and guessing here would let a stranger's package in.
 from __future__ import annotations
 
 import configparser
-import tomllib
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-# Asked where this machine has been told of no other, as pip and uv do.
-PUBLIC_HOST = "pypi.org"
+import uv
+
+from corral.transfer.faults import SourceFailed
+from corral.transfer.threads import in_thread
+
 # What a program needs to run and to reach the network.
 _PLAIN = frozenset(
     ("PATH", "HOME", "USER", "LANG", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC", "XDG_CONFIG_HOME")
@@ -40,45 +43,29 @@ def uv_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def indexes(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Addresses of the simple API, in the order in which uv would ask them; the public one where nothing is set up.
+async def indexes(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Addresses of the simple API, in the order in which uv asks them: the first that knows a project decides about it.
 
-    The first index that knows a project decides about it, as with uv. Files of uv are read as far as they name indexes.
+    uv itself says which they are, so that its files, its variables and its default mean here what they mean there.
     """
-    named = _uv_indexes(environment)
-    extra = [address for address, is_default in named if not is_default]
-    extra = [_address(one) for one in (environment.get("UV_INDEX") or "").split()] + extra
-    default = next((address for address, is_default in named if is_default), "")
-    default = _address(environment.get("UV_DEFAULT_INDEX") or environment.get("UV_INDEX_URL") or default)
-    default = default or environment.get("PIP_INDEX_URL") or _pip_index(environment) or f"https://{PUBLIC_HOST}/simple"
-    return tuple(dict.fromkeys((*extra, default)))
+    return await in_thread(lambda _stop: _told_by_uv(environment))
 
 
-def _address(text: str) -> str:
-    """uv takes name=address too."""
-    name, sign, rest = text.partition("=")
-    return rest if sign and "://" not in name else text
-
-
-def _uv_indexes(environment: Mapping[str, str]) -> list[tuple[str, bool]]:
-    """Address, and whether it is the default one."""
-    named = environment.get("UV_CONFIG_FILE")
-    files = [Path(named)] if named else _uv_files(environment)
-    for file in files:
-        try:
-            document = tomllib.loads(_text(file))
-        except tomllib.TOMLDecodeError:
-            continue
-        found = [
-            (str(entry["url"]), bool(entry.get("default")))
-            for entry in document.get("index") or ()
-            if isinstance(entry, dict) and "url" in entry
-        ]
-        if isinstance(document.get("index-url"), str):
-            found.append((document["index-url"], True))
-        if found:
-            return found
-    return []
+def _told_by_uv(environment: Mapping[str, str]) -> tuple[str, ...]:
+    command = [uv.find_uv_bin(), "pip", "compile", "-", "--emit-index-url", "--offline", "--no-header", "--quiet"]
+    try:
+        told = subprocess.run(  # noqa: S603 - uv, with arguments of our own
+            command, input="", env=uv_environment(environment), capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SourceFailed(
+            "uv does not say which Python index this machine uses.",
+            hint="Its settings may be broken: `uv pip compile - --emit-index-url` shows how.",
+            code="source_unavailable",
+        ) from error
+    found = [line.split(maxsplit=1) for line in told.stdout.splitlines() if line.startswith("--")]
+    extra = [address for flag, address in found if flag == "--extra-index-url"]
+    return (*extra, *(address for flag, address in found if flag == "--index-url"))
 
 
 def _uv_files(environment: Mapping[str, str]) -> list[Path]:

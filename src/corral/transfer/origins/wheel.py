@@ -127,7 +127,7 @@ class WheelOrigin:
 
     async def _find(self, address: WheelAddress) -> IndexFile:
         what = f"{address.project} {address.version}"
-        for index in indexes(self._means.options.environment):
+        for index in await indexes(self._means.options.environment):
             if not index.startswith(("http://", "https://")):
                 continue
             files = await find_files(self._means.inside, index, address.project)

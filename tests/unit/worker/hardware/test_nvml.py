@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from corral.worker.hardware.machine import NvmlAbsent, ReadingFailed
-from corral.worker.hardware.nvml import read_nvml
+from corral.worker.hardware.nvml import read_nvml, read_vram_of
 
 
 class Library:
@@ -19,6 +19,7 @@ class Library:
         self._devices = devices
         self._failures = failures or {}
         self.is_open = False
+        self.processes: dict[int, list[SimpleNamespace]] = {}
 
     def _check(self, name: str) -> None:
         if name in self._failures:
@@ -40,6 +41,8 @@ class Library:
             "nvmlDeviceGetName": lambda handle: b"NVIDIA L4",
             "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}",
             "nvmlDeviceGetCudaComputeCapability": lambda handle: (8, 9),
+            "nvmlDeviceGetComputeRunningProcesses": lambda handle: self.processes.get(handle, []),
+            "nvmlDeviceGetGraphicsRunningProcesses": lambda handle: self.processes.get(handle, [])[:1],
             "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=24152899584, free=0, used=24152899584),
         }
 
@@ -131,3 +134,21 @@ def test_a_failure_after_the_start_lets_the_library_go():
 def test_no_library_is_told_apart_from_a_broken_one():
     with pytest.raises(NvmlAbsent):
         read_nvml(Library(failures={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}))
+
+
+@pytest.mark.behaviour("PROC-11")
+def test_what_processes_take_is_added_up_over_all_gpus():
+    library = Library(devices=2)
+    ours, other = SimpleNamespace(pid=7, usedGpuMemory=100), SimpleNamespace(pid=9, usedGpuMemory=5000)
+    library.processes = {0: [ours, other], 1: [SimpleNamespace(pid=8, usedGpuMemory=30), other]}
+    assert read_vram_of(frozenset({7, 8}), library) == 130
+    assert not library.is_open
+    # Known by other numbers, as in a container, or not told by the driver: that is unknown, and not nothing.
+    assert read_vram_of(frozenset({1}), library) is None
+    library.processes[1][0].usedGpuMemory = None
+    assert read_vram_of(frozenset({7, 8}), library) is None
+
+
+def test_a_machine_without_the_library_has_nothing_to_say_about_processes():
+    with pytest.raises(NvmlAbsent):
+        read_vram_of(frozenset({1}), Library(failures={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}))

@@ -12,8 +12,10 @@ from corral.client.events import StreamItem, watch
 from corral.client.files import FileCalls
 from corral.client.http import Call, Transport
 from corral.client.inference import InferenceCalls
+from corral.client.models import FleetCalls, ModelCalls
 from corral.client.nodes import LabelCalls, NodeCalls
 from corral.client.operations import IntentCalls, OperationCalls
+from corral.client.rules import RuleCalls
 from corral.ports.runtime import Clock, Ids
 from corral.wire.cluster import ClusterOut
 
@@ -35,6 +37,9 @@ class CorralClient:
         self.intents = IntentCalls(self._transport)
         self.backends = BackendCalls(self._transport)
         self.processes = ProcessCalls(self._transport)
+        self.models = ModelCalls(self._transport)
+        self.rules = RuleCalls(self._transport)
+        self.fleet = FleetCalls(self._transport)
         self.files = FileCalls(self._transport)
         self.inference = InferenceCalls(self._transport)
 

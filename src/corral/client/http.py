@@ -36,6 +36,7 @@ class Call:
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     body: BaseModel | Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     # Makes something new: repeating the call with the same key gives the first answer again.
     creates: bool = False
 
@@ -100,7 +101,7 @@ class Transport:
 
     async def send(self, call: Call) -> bytes:
         """The body of a good answer; our own error for any other."""
-        headers = self.headers()
+        headers = self.headers() | dict(call.headers)
         if call.creates:
             headers["Idempotency-Key"] = self._ids.new_id()
         for pause_s in self._pauses_s:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from corral.domain.model import Need, StoredFile
@@ -17,6 +18,8 @@ from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
 
 MODELS = ("m", "chat", "code", "embed")
 HASH = "now"
+# Drawing a fleet takes longer than judging it, and longer still on a machine that does something else besides.
+patiently = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 maybe_gib = st.none() | st.integers(0, 24).map(lambda number: number * GIB)
 gib = st.integers(0, 24).map(lambda number: number * GIB)

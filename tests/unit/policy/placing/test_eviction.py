@@ -22,7 +22,7 @@ from corral.policy.placing.keeping import Keeping
 from corral.policy.placing.placement import place
 from corral.policy.placing.victims import Offer, Victim, cheapest_set
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
-from tests.unit.policy.placing.fleets import crowded, fleets_and_demands
+from tests.unit.policy.placing.fleets import crowded, fleets_and_demands, patiently
 
 NEED = Need(vram_bytes=8 * GIB)
 
@@ -221,6 +221,7 @@ def test_what_a_row_does_not_say_is_taken_from_the_model() -> None:
 
 
 @pytest.mark.behaviour("PLACE-8")
+@patiently
 @given(crowded() | fleets_and_demands())
 def test_an_eviction_never_touches_what_is_busy_pinned_or_needed(asked: tuple[Fleet, Demand]) -> None:
     fleet, demand = asked
@@ -253,6 +254,7 @@ def test_an_eviction_never_touches_what_is_busy_pinned_or_needed(asked: tuple[Fl
 
 
 @pytest.mark.behaviour("PLACE-8")
+@patiently
 @given(crowded() | fleets_and_demands())
 def test_after_the_victims_have_gone_the_model_fits_and_no_victim_goes_in_vain(asked: tuple[Fleet, Demand]) -> None:
     fleet, demand = asked

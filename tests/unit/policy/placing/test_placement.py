@@ -19,7 +19,7 @@ from corral.policy.placing.fleet import Copy, Fleet, ModelView
 from corral.policy.placing.placement import Placement, place, still_fits
 from corral.policy.status import is_schedulable
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
-from tests.unit.policy.placing.fleets import fleets_and_demands, with_more_room
+from tests.unit.policy.placing.fleets import fleets_and_demands, patiently, with_more_room
 
 FILES = (StoredFile(path="a.gguf", sha256="aa", size_bytes=10 * GIB),)
 
@@ -278,6 +278,7 @@ def test_whoever_holds_the_lock_can_look_again() -> None:
 
 
 @pytest.mark.behaviour("PLACE-6")
+@patiently
 @given(fleets_and_demands())
 def test_a_placement_never_takes_more_than_there_is(asked: tuple[Fleet, Demand]) -> None:
     fleet, demand = asked
@@ -312,6 +313,7 @@ def _stands(demand: Demand, row: Any) -> bool:
 
 
 @pytest.mark.behaviour("PLACE-6")
+@patiently
 @given(fleets_and_demands())
 def test_a_placement_never_leaves_what_was_asked_for(asked: tuple[Fleet, Demand]) -> None:
     fleet, demand = asked
@@ -332,6 +334,7 @@ def test_a_placement_never_leaves_what_was_asked_for(asked: tuple[Fleet, Demand]
 
 
 @pytest.mark.behaviour("PLACE-6")
+@patiently
 @given(fleets_and_demands(), st.integers(1, 30))
 def test_more_room_never_turns_a_success_into_a_refusal(asked: tuple[Fleet, Demand], more: int) -> None:
     fleet, demand = asked

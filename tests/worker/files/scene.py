@@ -89,6 +89,8 @@ class PretendLibrary:
     # Bytes are refused, lists of chunks are told.
     has_no_bytes: bool = False
     is_away: bool = False
+    # Promises to keep the connection, and closes it after every answer.
+    closes: bool = False
     # Set: bytes of later chunks wait.
     gate: asyncio.Event | None = None
     open_until: int = 0
@@ -149,6 +151,10 @@ class PretendLibrary:
             for offset in range(0, len(piece), MIB):
                 await response.write(piece[offset : offset + MIB])
                 served.sent += len(piece[offset : offset + MIB])
+        if self.closes:
+            await response.write_eof()
+            assert request.transport is not None
+            request.transport.close()
         return response
 
 
@@ -176,6 +182,20 @@ async def dies(request: web.Request, piece: bytes) -> web.StreamResponse:
     await response.write(piece[: len(piece) // 2])
     assert request.transport is not None
     request.transport.abort()
+    return response
+
+
+async def longer(request: web.Request, piece: bytes) -> web.StreamResponse:
+    response = _ranged(0, len(piece), len(piece) + 1)
+    await response.prepare(request)
+    await response.write(piece + b"x")
+    return response
+
+
+async def shorter(request: web.Request, piece: bytes) -> web.StreamResponse:
+    response = _ranged(0, len(piece), len(piece) - 1)
+    await response.prepare(request)
+    await response.write(piece[:-1])
     return response
 
 

@@ -13,6 +13,7 @@ from corral.bus.messages import BlobPlace, FileItem
 from corral.domain.errors import CorralError
 from corral.domain.model import CHUNK_BYTES
 from corral.transfer.faults import SourceFailed, TransferFailed
+from corral.worker.files.pulling import PullOptions
 from tests.support.waiting import eventually
 from tests.worker.files.scene import (
     LIBRARY,
@@ -23,6 +24,8 @@ from tests.worker.files.scene import (
     broken,
     dies,
     item,
+    longer,
+    shorter,
     silent,
     some_bytes,
     wrong,
@@ -30,6 +33,9 @@ from tests.worker.files.scene import (
 
 # Three chunks and a bit.
 BODY = some_bytes(3 * CHUNK_BYTES + 12345)
+# With a limit on the bandwidth, bytes take another way.
+LIMITED = replace(QUICK, bandwidth_bytes_per_s=10**9)
+both_ways = pytest.mark.parametrize("options", [QUICK, LIMITED], ids=["lines", "limited"])
 
 
 @pytest.mark.behaviour("FILE-1")
@@ -60,12 +66,13 @@ async def test_what_is_here_is_not_fetched_again(scene: Scene) -> None:
 
 
 @pytest.mark.behaviour("FILE-3")
-async def test_a_wrong_chunk_is_thrown_away_and_its_place_not_asked_again(scene: Scene) -> None:
+@both_ways
+async def test_a_wrong_chunk_is_thrown_away_and_its_place_not_asked_again(scene: Scene, options: PullOptions) -> None:
     liar = await scene.another_library()
     liar.put(BODY)
     liar.faults = {1: [wrong] * 9}
     scene.library.put(BODY)
-    node = await scene.node(options=replace(QUICK, parallel=1))
+    node = await scene.node(options=replace(options, parallel=1))
     folder = await node.have(item(BODY), places=(scene.peer_place(liar), LIBRARY))
     assert (folder / "model.gguf").read_bytes() == BODY
     assert [each.chunk for each in liar.requests] == [0, 1]
@@ -97,12 +104,13 @@ async def test_a_node_is_not_believed_about_hashes(scene: Scene) -> None:
 
 @pytest.mark.behaviour("FILE-4")
 @pytest.mark.parametrize("fault", [dies, broken], ids=["dies", "answers 500"])
-async def test_a_place_that_dies_costs_a_chunk(scene: Scene, fault: object) -> None:
+@both_ways
+async def test_a_place_that_dies_costs_a_chunk(scene: Scene, fault: object, options: PullOptions) -> None:
     peer = await scene.another_library()
     peer.put(BODY)
     peer.faults = {1: [fault] * 9}  # type: ignore[list-item]
     scene.library.put(BODY)
-    node = await scene.node(options=replace(QUICK, parallel=1))
+    node = await scene.node(options=replace(options, parallel=1))
     folder = await node.have(item(BODY), places=(scene.peer_place(peer), LIBRARY))
     assert (folder / "model.gguf").read_bytes() == BODY
     assert peer.requests[0].sent == CHUNK_BYTES
@@ -111,13 +119,14 @@ async def test_a_place_that_dies_costs_a_chunk(scene: Scene, fault: object) -> N
 
 
 @pytest.mark.behaviour("FILE-4")
-async def test_a_place_that_falls_silent_costs_a_chunk(scene: Scene) -> None:
+@both_ways
+async def test_a_place_that_falls_silent_costs_a_chunk(scene: Scene, options: PullOptions) -> None:
     until = asyncio.Event()
     peer = await scene.another_library()
     peer.put(BODY)
     peer.faults = {2: [silent(until)] * 9}
     scene.library.put(BODY)
-    node = await scene.node(options=replace(QUICK, stall_s=0.2))
+    node = await scene.node(options=replace(options, stall_s=0.2))
     folder = await node.have(item(BODY), places=(scene.peer_place(peer), LIBRARY))
     assert (folder / "model.gguf").read_bytes() == BODY
     until.set()
@@ -130,6 +139,50 @@ async def test_a_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
     nobody = BlobPlace(kind="node", url="http://127.0.0.1:1", ticket="t")
     folder = await node.have(item(BODY), places=(nobody, LIBRARY))
     assert (folder / "model.gguf").read_bytes() == BODY
+
+
+@pytest.mark.behaviour("FILE-4")
+async def test_a_connection_that_was_closed_meanwhile_costs_nothing(scene: Scene) -> None:
+    small = [some_bytes(1000, seed=seed) for seed in (5, 6)]
+    peer, other = await scene.another_library(), await scene.another_library()
+    for library in (peer, other):
+        library.put(*small)
+        library.closes = True
+    node = await scene.node()
+    await node.have(item(small[0]), places=(scene.peer_place(peer), scene.peer_place(other)))
+    await node.have(item(small[1]), places=(scene.peer_place(peer), scene.peer_place(other)), model="m2")
+    assert (peer.sent, other.sent) == (2000, 0)
+
+
+@pytest.mark.behaviour("FILE-3")
+@both_ways
+async def test_more_or_less_than_was_asked_for_is_not_taken(scene: Scene, options: PullOptions) -> None:
+    peer = await scene.another_library()
+    peer.put(BODY)
+    peer.faults = {0: [longer], 1: [shorter]}
+    scene.library.put(BODY)
+    node = await scene.node(options=options)
+    folder = await node.have(item(BODY), places=(scene.peer_place(peer), LIBRARY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+
+
+@both_ways
+async def test_a_job_that_is_cancelled_while_nothing_comes_ends_at_once(scene: Scene, options: PullOptions) -> None:
+    until = asyncio.Event()
+    scene.library.put(BODY)
+    scene.library.faults = {0: [silent(until)] * 9}
+    node = await scene.node(options=replace(options, stall_s=1000.0))
+    job = asyncio.create_task(node.have(item(BODY)))
+
+    async def has_begun() -> bool:
+        return bool(scene.library.requests)
+
+    await eventually(has_begun)
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(30):
+            await job
+    until.set()
 
 
 async def test_places_may_be_for_one_content_only_and_storage_needs_nothing(scene: Scene) -> None:

@@ -30,7 +30,8 @@ from corral.transfer.chunks import HASH_BYTES, chunk_count, chunk_span, fits, kn
 from corral.transfer.faults import SourceFailed, TransferFailed, disk_full
 from corral.transfer.http import Http, refused, shown
 from corral.transfer.options import Patience
-from corral.transfer.threads import Stop, in_thread
+from corral.transfer.threads import in_thread
+from corral.worker.files.lines import Lines, Refused, Wanted
 from corral.worker.files.partial import Partial
 from corral.worker.files.places import Library, Standing, Standings, addresses
 from corral.worker.files.store import BlobStore
@@ -98,6 +99,7 @@ class Puller:
         direct = {name: value for name, value in environment.items() if name.lower() not in _PROXIES}
         self._direct = Http(patience, direct)
         self._outside = Http(patience, environment)
+        self._lines = Lines(patience, direct, parallel=self.options.parallel)
         self._slots = asyncio.Semaphore(self.options.parallel)
         self._throttle = Throttle(self.options.bandwidth_bytes_per_s, clock)
         self._running: dict[str, _Transfer] = {}
@@ -111,6 +113,7 @@ class Puller:
     async def stop(self) -> None:
         await self._tasks.close()
         await self._open.aclose()
+        await asyncio.to_thread(self._lines.close)
 
     async def pull(self, files: tuple[FileItem, ...], places: tuple[BlobPlace, ...], report: Report) -> None:
         """Have all of them in the store. The caller holds them there."""
@@ -229,8 +232,7 @@ class Puller:
             place = await self._next_place(transfer)
             try:
                 async with self._slots:
-                    data = await self._ask(transfer, place, index)
-                is_right = await in_thread(_writing(partial, index, data))
+                    is_right = await self._take(transfer, place, index)
             except NotYet as error:
                 place.not_yet(error.have_chunks, self._clock.monotonic(), self.options.stall_s)
                 await self._clock.sleep(_AGAIN_S)
@@ -267,6 +269,31 @@ class Puller:
                 raise _not_to_be_had(transfer, "a chunk", "digest_mismatch")
             await self._clock.sleep(max(0.01, rested_at - now))
 
+    async def _take(self, transfer: _Transfer, place: Standing, index: int) -> bool:
+        """Fetch a chunk and write it, if it is right."""
+        partial, address = transfer.partial, place.address
+        assert partial is not None, "it has begun"
+        if address.is_outside or not self._throttle.is_open:
+            data = await self._ask(transfer, place, index)
+            return await in_thread(lambda _stop: partial.write(index, data))
+        start, length = chunk_span(index, transfer.size_bytes)
+        wanted = Wanted(
+            url=address.url,
+            start=start,
+            length=length,
+            total=transfer.size_bytes,
+            headers=address.headers,
+            take=lambda data: partial.write(index, data),
+            moved=lambda count: transfer.arrived(index, count),
+        )
+        transfer.arrived(index, 0)
+        got = await self._lines.fetch(wanted)
+        if not isinstance(got, Refused):
+            return got
+        if got.status == HTTPStatus.TOO_EARLY:
+            raise NotYet(_number(got.headers.get(HAVE_HEADER, "")))
+        raise refused(address.url, got.status)
+
     async def _ask(self, transfer: _Transfer, place: Standing, index: int) -> bytearray:
         start, length = chunk_span(index, transfer.size_bytes)
         address = place.address
@@ -279,6 +306,7 @@ class Puller:
             if response.status != HTTPStatus.PARTIAL_CONTENT and not is_all:
                 raise refused(address.url, response.status)
             data, filled = bytearray(length), 0
+            transfer.arrived(index, 0)
             async for piece in http.chunks(address.url, response):
                 await self._throttle.take(len(piece))
                 end = filled + len(piece)
@@ -286,8 +314,7 @@ class Puller:
                     raise SourceFailed(f"{shown(address.url)} sends more than was asked for.", code="bad_answer")
                 data[filled:end] = piece
                 filled = end
-                transfer.arriving[index] = filled
-                transfer.tell()
+                transfer.arrived(index, filled)
         if filled < length:
             raise SourceFailed(f"{shown(address.url)} ended too early.", code="source_unavailable")
         return data
@@ -328,6 +355,12 @@ class _Transfer:
         self.arriving: dict[int, int] = {}
         self.task: asyncio.Task[object]
 
+    def arrived(self, index: int, count: int) -> None:
+        """So much of a chunk is here. Words that come after its end are of no use."""
+        if count == 0 or index in self.arriving:
+            self.arriving[index] = count
+            self.tell()
+
     def tell(self) -> None:
         have = self.partial.have_bytes if self.partial else 0
         current = min(self.size_bytes, have + sum(self.arriving.values()))
@@ -358,10 +391,6 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
                 group.create_task(work)
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-
-
-def _writing(partial: Partial, index: int, data: bytearray) -> Callable[[Stop], bool]:
-    return lambda _stop: partial.write(index, data)
 
 
 def _not_to_be_had(transfer: _Transfer, what: str, code: str) -> CorralError:

@@ -1,0 +1,110 @@
+"""A node of the staging benchmark as a process of its own: it serves a file, or fetches it and tells how long it took.
+
+python -m bench.staging_node serve <folder> <public key>                  prints its address, ends with its input
+python -m bench.staging_node pull <folder> <library> <node> <ticket> <sha256> <size>     prints seconds
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+from aiohttp import web
+
+from corral.adapters.system import SystemClock
+from corral.bus.messages import BlobPlace, FileItem
+from corral.domain.operation import Phase
+from corral.transfer.chunks import hash_file
+from corral.transfer.threads import in_thread
+from corral.worker.files.node import FilesParts, NodeFiles, compose_files
+from corral.worker.files.places import Library
+from corral.worker.files.pulling import PullOptions
+from corral.worker.files.server import Gate
+from corral.worker.health import HealthServer, listen
+
+
+class Silent:
+    def phase(self, phase: Phase) -> None: ...
+
+    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None: ...
+
+
+class ChunkLists:
+    """What a frontend tells of contents: their hashes, and no bytes."""
+
+    def __init__(self, lists: dict[str, bytes]) -> None:
+        self._lists = lists
+
+    def add_to(self, application: web.Application) -> None:
+        application.router.add_get("/api/node/{node}/blobs/{sha256}/chunks", self._tell)
+
+    def close(self) -> None:
+        return
+
+    async def _tell(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._lists[request.match_info["sha256"]])
+
+
+@dataclass(frozen=True)
+class BenchNode:
+    files: NodeFiles
+    url: str
+
+
+@asynccontextmanager
+async def node(
+    folder: Path, library_url: str, public_key: str, limit: int | None = None, lists: dict[str, bytes] | None = None
+) -> AsyncIterator[BenchNode]:
+    """One that lives as long as the block."""
+    parts = FilesParts(
+        models_dir=folder,
+        inbox_dir=folder / "inbox",
+        library=Library(urls=(library_url,), credential="", node_id=lambda: "bench"),
+        gate=Gate(ticket_key=lambda: public_key, node_id=lambda: "bench"),
+        clock=SystemClock(),
+        pull=PullOptions(headroom_bytes=0, bandwidth_bytes_per_s=limit),
+    )
+    files, routes = compose_files(parts)
+    server = HealthServer(listen("127.0.0.1", 0), lambda: None, (routes, ChunkLists(lists or {})))
+    await files.start()
+    await server.start()
+    try:
+        yield BenchNode(files, f"http://127.0.0.1:{server.port}")
+    finally:
+        await files.stop()
+        await server.stop()
+
+
+async def serve(folder: Path, public_key: str) -> None:
+    (path,) = [path for path in (folder / "blobs").iterdir() if len(path.name) == 64]
+    blob = await in_thread(lambda stop: hash_file(path, stop))
+    async with node(folder, "", public_key, lists={blob.sha256: blob.chunks}) as running:
+        print(running.url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+async def pull(folder: Path, library: str, places: tuple[BlobPlace, ...], file: FileItem) -> float:
+    async with node(folder, library, "") as running:
+        began = time.perf_counter()
+        await running.files.have("m", "r1", (file,), places, Silent())
+        return time.perf_counter() - began
+
+
+def main(verb: str, folder: str, *more: str) -> None:
+    if verb == "serve":
+        uvloop.run(serve(Path(folder), more[0]))
+        return
+    library, url, ticket, sha256, size = more
+    place = BlobPlace(kind="node", url=url, ticket=ticket)
+    file = FileItem(path="model.gguf", sha256=sha256, size_bytes=int(size))
+    print(uvloop.run(pull(Path(folder), library, (place,), file)), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -36,6 +36,7 @@ COMMANDS: dict[str, Entry] = {
         _LOCAL, "cluster", "up", "Start everything on this machine: PostgreSQL, NATS, a frontend and a worker."
     ),
     "status": _entry(_LOCAL, "cluster", "status", "Show what runs on this machine."),
+    "try": _entry(_LOCAL, "try_", "try_it", "Have a small model answer a question: the shortest way to see it work."),
     "down": _entry(
         _LOCAL, "cluster", "down", "Stop what `corral up` started on this machine, and wait until it has stopped."
     ),
@@ -43,6 +44,20 @@ COMMANDS: dict[str, Entry] = {
     "chat": _entry(_NOUNS, "chat", "chat", "Talk with a model."),
     "nodes": _entry(_NOUNS, "nodes", "app", "The machines of the cluster."),
     "backends": _entry(_NOUNS, "backends", "app", "Engines: what there is, what is installed where, and changing it."),
+    "models": _entry(_NOUNS, "models", "app", "Models: what there is to run, what runs where, and changing it."),
+    "rules": _entry(_NOUNS, "rules", "app", "Rules: where a model may run, and how many replicas it is to have."),
+    "apply": _entry(
+        _NOUNS,
+        "fleet",
+        "apply",
+        "Make the fleet what a file says: models, rules, labels, galleries. All of it, or nothing.",
+    ),
+    "export": _entry(
+        _NOUNS,
+        "fleet",
+        "export",
+        "Write the fleet as a file: models, rules, labels, galleries. Applying it changes nothing.",
+    ),
     "operations": _entry(_NOUNS, "operations", "app", "What is under way, and what has ended."),
     "tokens": _entry(_NOUNS, "tokens", "app", "Join tokens: what a machine needs to join."),
     "keys": _entry(_NOUNS, "keys", "app", "API keys: who may use the API."),

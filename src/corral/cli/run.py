@@ -37,7 +37,7 @@ async def _run(
     model: Model,
     prompt: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PROMPT]...", help="What to ask; - stands for standard input, as does leaving it out."),
+        typer.Argument(metavar="PROMPT", help="What to ask; - stands for standard input, as does leaving it out."),
     ] = None,
     *,
     system: System = "",
@@ -47,8 +47,16 @@ async def _run(
     """Ask a model one thing. The answer goes to standard output while it is made."""
     question = _question(prompt or [])
     messages = [*system_messages(system), {"role": "user", "content": question}]
+    await ask(session, model, messages, chosen(max_tokens, temperature))
+
+
+run = with_session(_run)
+
+
+async def ask(session: Session, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]) -> None:
+    """Ask, and print the answer: as it comes, or whole as JSON."""
     pieces: list[Piece] = []
-    async with aclosing(answer(session, model, messages, chosen(max_tokens, temperature))) as answered:
+    async with aclosing(answer(session, model, messages, options)) as answered:
         async for piece in answered:
             pieces.append(piece)
             if not session.as_json:
@@ -57,9 +65,6 @@ async def _run(
         render.write_json(_in_full(model, pieces))
     else:
         render.write("")
-
-
-run = with_session(_run)
 
 
 def _question(words: Sequence[str]) -> str:
@@ -111,20 +116,26 @@ async def answer(
 
 async def _see_load(session: Session, error: Unavailable) -> None:
     """Follow the load to its end. Its failure is told by the next call, with the cause."""
-    from corral.cli.progress import INTERRUPTED, follow
-
     loading = error.details.get("loading")
     operation_id = loading.get("operation_id") if isinstance(loading, dict) else None
     if not isinstance(operation_id, str):
         render.say(error.message)
         await asyncio.sleep(1.0)
         return
+    await seen_through(session, operation_id)
+
+
+async def seen_through(session: Session, operation_id: str) -> bool:
+    """Follow an operation to its end; whether it ended well. Its lines are talk, never data."""
+    from corral.cli.progress import INTERRUPTED, follow
+
     try:
-        # Its lines are talk here, never data.
         await follow(Session(client=session.client, as_json=False), operation_id)
     except typer.Exit as end:
         if end.exit_code == INTERRUPTED:
             raise
+        return end.exit_code == 0
+    return True
 
 
 def _in_full(model: str, pieces: Sequence[Piece]) -> dict[str, Any]:

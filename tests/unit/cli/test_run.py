@@ -9,7 +9,16 @@ import pytest
 from aiohttp import web
 
 from tests.unit.cli.conftest import Corral, bodies
-from tests.unit.client.standin import OPERATION, Answer, StandIn, an_operation, json_answer, refusal
+from tests.unit.client.standin import (
+    OPERATION,
+    Answer,
+    StandIn,
+    a_node,
+    admitted,
+    an_operation,
+    json_answer,
+    refusal,
+)
 
 ROUTE = "POST /v1/chat/completions"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
@@ -142,3 +151,69 @@ def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corra
     assert told.code == 1
     assert "There is no model named 'nope'." in told.err
     assert bodies(frontend, ROUTE) == []
+
+
+def a_model_plan(**changes: Any) -> dict[str, Any]:
+    plan = {"plan": True, "name": "smollm2-135m", "backend": "llama-cpp", "size_bytes": 98362432, "config": {}}
+    return plan | {"exists": False} | changes
+
+
+def asked(operation_id: str) -> dict[str, Any]:
+    return admitted(id=operation_id, jobID=operation_id, uuid=operation_id) | {"name": "smollm2-135m", "status": "/x"}
+
+
+ENGINE, FILES = "01a1df0f-711a-745f-ac40-911e6c48d001", "01a1df0f-711a-745f-ac40-911e6c48d002"
+PLAN = "POST /api/models/install/smollm2-135m"
+INSTALL = "POST /api/backends/install/llama-cpp"
+HAS = "GET /api/nodes/id-gpu-a/backends"
+
+
+@pytest.fixture
+def empty(frontend: StandIn) -> StandIn:
+    """A cluster with one node that has nothing."""
+    frontend.on("GET /api/nodes", json_answer([a_node()]))
+    frontend.on(HAS, json_answer([]))
+    frontend.on(PLAN, json_answer(a_model_plan()), json_answer(asked(FILES), 202))
+    frontend.on(INSTALL, json_answer(admitted(id=ENGINE, jobID=ENGINE, uuid=ENGINE), 202))
+    for operation_id, kind in ((ENGINE, "backend_install"), (FILES, "model_install")):
+        done = an_operation(id=operation_id, jobID=operation_id, kind=kind, state="completed", nodes=[])
+        frontend.on(f"GET /api/operations/{operation_id}", json_answer(done))
+    frontend.on(ROUTE, says("Because of hay."))
+    return frontend
+
+
+@pytest.mark.behaviour("CLI-RUN-4")
+def test_try_installs_the_engine_and_the_model_asks_and_says_what_to_do_next(corral: Corral, empty: StandIn) -> None:
+    done = corral("try")
+    assert (done.code, done.out) == (0, "Because of hay.\n")
+    for said in (
+        "Installing the engine llama-cpp on gpu-a",
+        "Fetching the model smollm2-135m (93.8 MiB)",
+        "corral chat",
+    ):
+        assert said in done.err
+    (sent,) = bodies(empty, INSTALL)
+    assert sent["nodes"] == ["id-gpu-a"]
+    calls = [seen.path for seen in empty.seen if seen.method == "POST"]
+    assert calls == [PLAN[5:], INSTALL[5:], PLAN[5:], "/v1/chat/completions"]
+
+
+@pytest.mark.behaviour("CLI-RUN-4")
+def test_a_second_try_only_asks(corral: Corral, empty: StandIn) -> None:
+    empty.on(PLAN, json_answer(a_model_plan(exists=True)))
+    empty.on(HAS, json_answer([{"name": "cpu-llama-cpp", "meta": "llama-cpp"}]))
+    done = corral("try", "And why?", "--json")
+    assert json.loads(done.out)["content"] == "Because of hay."
+    assert [seen.path for seen in empty.seen if seen.method == "POST"] == [PLAN[5:], "/v1/chat/completions"]
+
+
+@pytest.mark.behaviour("CLI-RUN-4")
+def test_a_try_ends_with_the_first_thing_that_fails(corral: Corral, empty: StandIn) -> None:
+    failed = an_operation(id=ENGINE, jobID=ENGINE, state="failed", error="The disk is full.", nodes=[])
+    empty.on(f"GET /api/operations/{ENGINE}", json_answer(failed))
+    told = corral("try")
+    assert (told.code, told.out) == (1, "")
+    assert "The disk is full." in told.err
+    assert f"hint: corral operations show {ENGINE}" in told.err
+    empty.on("GET /api/nodes", json_answer([a_node(status="pending", schedulable=False)]))
+    assert "hint: corral nodes approve gpu-a" in corral("try").err

@@ -14,6 +14,7 @@ from corral.api import (
     events,
     files,
     models,
+    node_holdings,
     node_self,
     nodes,
     openai,
@@ -52,7 +53,20 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     errors.install(app)
     app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES])
     # Rules before nodes: `/api/nodes/scheduling` is no node.
-    routers = (cluster, node_self, rules, nodes, operations, backends, models, access, events, openai, files)
+    routers = (
+        cluster,
+        node_self,
+        node_holdings,
+        rules,
+        nodes,
+        operations,
+        backends,
+        models,
+        access,
+        events,
+        openai,
+        files,
+    )
     for module in routers:
         app.include_router(module.router)
     return app

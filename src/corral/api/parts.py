@@ -16,6 +16,7 @@ from corral.domain.access import Principal
 from corral.events.feed import Feed
 from corral.library.library import Library
 from corral.loading.admission import Loads as ModelOperations
+from corral.loading.service import Loading
 from corral.models.gallery import ModelGallery
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.nodes.registration import JoinPolicy
@@ -61,6 +62,7 @@ class Parts:
     models: ModelGallery
     model_refresher: Refresher
     model_operations: ModelOperations
+    loading: Loading
     admission: Admission
     deltas: Deltas
     reports: Reports

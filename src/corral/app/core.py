@@ -413,6 +413,7 @@ class Core:
             models=self.models,
             model_refresher=self.model_refresher,
             model_operations=self.model_operations,
+            loading=self.loading,
             admission=self.admission,
             deltas=self.deltas,
             reports=Reports(world.database),

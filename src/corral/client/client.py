@@ -12,6 +12,7 @@ from corral.client.events import StreamItem, watch
 from corral.client.files import FileCalls
 from corral.client.http import Call, Transport
 from corral.client.inference import InferenceCalls
+from corral.client.loads import LoadCalls
 from corral.client.models import FleetCalls, ModelCalls
 from corral.client.nodes import LabelCalls, NodeCalls
 from corral.client.operations import IntentCalls, OperationCalls
@@ -38,6 +39,7 @@ class CorralClient:
         self.backends = BackendCalls(self._transport)
         self.processes = ProcessCalls(self._transport)
         self.models = ModelCalls(self._transport)
+        self.loads = LoadCalls(self._transport)
         self.rules = RuleCalls(self._transport)
         self.fleet = FleetCalls(self._transport)
         self.files = FileCalls(self._transport)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from corral.bus.messages import ListRunning
 from corral.bus.subjects import MODELS_RUNNING
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError
+from corral.domain.model import Model
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
 from corral.loading import holdings
-from corral.loading.admission import Loads
+from corral.loading.admission import Loads, check, named_nodes
 from corral.loading.bring import BringKind
 from corral.loading.commands import Places
 from corral.loading.ending import DeleteKind, UnloadKind
 from corral.loading.fetches import Fetches
-from corral.loading.files import FileNeeds
+from corral.loading.files import FileNeeds, is_somewhere
+from corral.loading.fleet import EngineChoice
 from corral.loading.holdings import Holdings
 from corral.loading.listening import LoadListener
 from corral.loading.load import BUSY_LOOKS, LoadKind
-from corral.loading.placing import PlaceOptions, Placer
+from corral.loading.placing import Attempt, Decided, PlaceOptions, Placer
 from corral.loading.removing import Remover
+from corral.loading.request import Wanted
 from corral.loading.step import LoadStepper
 from corral.loading.stopping import Stopper
 from corral.loading.view import Patience
@@ -35,6 +38,7 @@ from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
 from corral.ports.library import ModelLibrary
 from corral.ports.runtime import Clock, Ids
+from corral.store import models as model_store
 from corral.store.database import Database
 
 _K = OperationKind
@@ -59,6 +63,17 @@ class LoadingWorld:
     credentials: BusCredentials | None = None
     numbers: Numbers = field(default_factory=Uncounted)
     on_crash: Callable[[BaseException], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Where a model would go. Nothing was written, so another may have taken the place a moment later."""
+
+    model: Model
+    decided: Decided
+    engines: Mapping[NodeId, EngineChoice]
+    # Its files are not known yet, or not to be had: they would be fetched first.
+    needs_fetch: bool
 
 
 class Loading:
@@ -118,6 +133,21 @@ class Loading:
             self._wake_stops()
         if await self.remover.follow(events):
             self._wake_removals()
+
+    async def plan(self, wanted: Wanted) -> Planned:
+        """What a load would do now."""
+        check(wanted)
+        async with self._world.database.transaction() as tx:
+            model = await model_store.get_model(tx, wanted.model)
+            nodes = await named_nodes(tx, wanted)
+            registry = await self.placer.look(tx, model)
+        exact = replace(wanted, model=model.name, nodes=None if nodes is None else tuple(node.id for node in nodes))
+        return Planned(
+            model=model,
+            decided=self.placer.decide(model, Attempt(wanted=exact), registry),
+            engines=registry.engines,
+            needs_fetch=not is_somewhere(model, registry.in_library, registry.staged),
+        )
 
     async def take_holdings(self, report: Holdings) -> holdings.Taken:
         return await holdings.take(self._world.database, self._world.ids, report)

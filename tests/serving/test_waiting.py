@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from corral.app.settings.values import parse_limit_s
 from corral.store.database import Database
 from tests.serving.scene import PretendLoads, address_of, an_engine, no_replicas, put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend, running_frontend
@@ -201,3 +202,16 @@ async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(
         await all_wait(1, frontend)
         await loads.fail("model_gone", "It was deleted.")
         assert (await asked)[0] == 404
+
+
+@pytest.mark.behaviour("NODE-77")
+async def test_a_client_may_want_to_wait_for_less_and_never_for_more(database_url: str, loads: PretendLoads) -> None:
+    for wait_s, prefer in ((0.0, "wait=0"), (60.0, "respond-async, wait=0"), (0.2, "wait=600")):
+        async with cluster(database_url, loads, wait_s=wait_s) as (frontend,):
+            status, body = await frontend.call("POST", "/v1/chat/completions", CHAT, Prefer=prefer)
+            assert (status, body["error"]["code"]) == (503, "model_loading")
+
+
+@pytest.mark.parametrize(("written", "seconds"), [("0", 0.0), ("0s", 0.0), (0, 0.0), ("90s", 90.0), ("1m", 60.0)])
+def test_a_wait_of_zero_can_be_set(written: object, seconds: float) -> None:
+    assert parse_limit_s(written) == seconds

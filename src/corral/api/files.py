@@ -15,6 +15,7 @@ from corral.domain.model import Blob
 from corral.store import nodes as node_store
 from corral.store.files import Held
 from corral.transfer.inbox import Answer, Inbox, Upload
+from corral.wire.errors import ErrorOut
 from corral.wire.files import CollectedFileOut, FileOut, FilesCollectedOut, FilesOut, FileTakenOut, HolderOut
 
 router = APIRouter(tags=["files"])
@@ -23,13 +24,15 @@ _BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "strin
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"description": "All of it.", "content": _BYTES},
     206: {"description": "The bytes that were asked for.", "content": _BYTES},
-    416: {"description": "There are no such bytes."},
+    416: {"model": ErrorOut, "description": "There are no such bytes."},
 }
-_HEAD: dict[int | str, dict[str, Any]] = {200: {"description": "Its size and its sha256, in headers."}}
 _SENT: dict[int | str, dict[str, Any]] = {
     200: {"model": FileTakenOut, "description": "All of it is here, and is right."},
     308: {"description": "So far good; `X-File-Size` says how much is here."},
-    416: {"description": "The piece does not begin where the file ends; `X-File-Size` says where that is."},
+    416: {
+        "model": ErrorOut,
+        "description": "The piece does not begin where the file ends; `X-File-Size` says where that is.",
+    },
 }
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _PAGE_MAX = 1000
@@ -48,12 +51,13 @@ async def read_blob(
     sha256: Sha256,
     range: Annotated[str, Header(description="One range of bytes; several are answered with all of it.")] = "",  # noqa: A002 - the header's name
 ) -> Response:
-    """A content that this frontend holds, all of it or a range. Who else has it stands in the details of a 404."""
+    """A content that this frontend holds, all of it or a range; HEAD tells its size. Who else has it stands in the
+    details of a 404."""
     blob = await _held(request, parts, node_id, sha256)
     headers = _headers(blob)
     span = _span(range, blob.size_bytes)
     if span is None:
-        return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{blob.size_bytes}"})
+        return _out_of_range(request, blob)
     start, length = span
     is_part = length < blob.size_bytes
     if is_part:
@@ -66,9 +70,9 @@ async def read_blob(
     )
 
 
-@router.head("/api/node/{node_id}/blobs/{sha256}", response_class=Response, responses=_HEAD, tags=["node self-service"])
+@router.head("/api/node/{node_id}/blobs/{sha256}", include_in_schema=False)
 async def probe_blob(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> Response:
-    """Whether this frontend holds a content, and how large it is."""
+    """Whether this frontend holds a content, and how large it is; described with GET."""
     blob = await _held(request, parts, node_id, sha256)
     headers = _headers(blob) | {"Content-Length": str(blob.size_bytes)}
     return Response(headers=headers, media_type="application/octet-stream")
@@ -113,6 +117,13 @@ async def _held(request: Request, parts: Parts, node_id: str, sha256: str) -> Bl
         code="blob_not_here",
         details={"holders": holders, "urls": [place.url for place in places]},
     )
+
+
+def _out_of_range(request: Request, blob: Blob) -> Response:
+    sentence = f"The content has {blob.size_bytes} bytes, and others were asked for."
+    body = envelope(request.url.path, "wrong_range", sentence, request_id=request_id_of(request))
+    headers = _headers(blob) | {"Content-Range": f"bytes */{blob.size_bytes}"}
+    return JSONResponse(body, status_code=416, headers=headers)
 
 
 def _headers(blob: Blob) -> dict[str, str]:
@@ -171,10 +182,9 @@ async def collect_files(
     )
 
 
-@router.head("/api/files/{sha256}", response_class=Response, responses=_HEAD)
+@router.head("/api/files/{sha256}", include_in_schema=False)
 async def probe_file(request: Request, parts: PartsIn, _admin: AdminIn, sha256: Sha256) -> Response:
-    """How much of a file has been sent: `X-Content-SHA256` if it is all here, else `X-Target-SHA256`; with
-    `X-File-Size`."""
+    """How much of a file has arrived; described with PUT."""
     wanted = sha256.lower()
     if await parts.library.has(wanted):
         return Response(headers=_headers(await parts.library.blob(wanted)))
@@ -196,7 +206,8 @@ async def send_file(
     ] = "",
 ) -> Response:
     """Sends a file under its sha256, at once or piece by piece; a model names it as `upload:<sha256>`. Sending again
-    what is here already is a success."""
+    what is here already is a success. HEAD tells how much has arrived: `X-Target-SHA256` with `X-File-Size`, or
+    `X-Content-SHA256` when it is all here."""
     wanted = sha256.lower()
     if await parts.library.has(wanted):
         return _taken(await parts.library.blob(wanted))

@@ -177,14 +177,7 @@ class Core:
         self.refresher = Refresher(world.database, world.fetcher, world.clock, options.galleries, pace=pace)
         self.model_operations = ModelOperations(world.database, world.ids)
         self.models = ModelGallery(world.database, options.model_galleries)
-        self.model_refresher = Refresher(
-            world.database,
-            world.fetcher,
-            world.clock,
-            options.model_galleries,
-            pace=pace,
-            kind=refreshing.Kind(name="models", read=read_models),
-        )
+        self.model_refresher = self._make_model_refresher(pace)
         self.upgrades = UpgradeCheck(
             world.database,
             self.catalog,
@@ -317,6 +310,11 @@ class Core:
         gate = self.leader.is_leader if leader_only else lambda: True
         plan = LoopPlan(name=name, interval_s=interval_s)
         return Loop(plan, tick, self._world.clock, self._world.rng, gate=gate, on_crash=self._on_crash)
+
+    def _make_model_refresher(self, pace: refreshing.Pace) -> Refresher:
+        kind = refreshing.Kind(name="models", read=read_models)
+        world, galleries = self._world, self._options.model_galleries
+        return Refresher(world.database, world.fetcher, world.clock, galleries, pace=pace, kind=kind)
 
     def _make_dispatcher(self) -> Dispatcher:
         options, world = self._options, self._world

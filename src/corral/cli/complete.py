@@ -27,6 +27,19 @@ def installed_names(incomplete: str) -> list[str]:
     return _beginning(incomplete, "/backends", lambda found: [backend["Name"] for backend in found])
 
 
+def model_names(incomplete: str) -> list[str]:
+    return _beginning(incomplete, "/api/models/configs", lambda models: [model["name"] for model in models])
+
+
+def entry_names(incomplete: str) -> list[str]:
+    """Everything that a gallery of models has."""
+    return _beginning(incomplete, "/models/available", lambda entries: [entry["name"] for entry in entries])
+
+
+def rule_names(incomplete: str) -> list[str]:
+    return _beginning(incomplete, "/api/rules", lambda rules: [rule["model"] for rule in rules])
+
+
 def operation_ids(incomplete: str) -> list[str]:
     """Those of the live list."""
     return _beginning(incomplete, "/api/operations", lambda answer: [one["id"] for one in answer["operations"]])

@@ -13,6 +13,7 @@ from corral.client.http import Call, Transport
 from corral.wire.backends import GalleryOut, RefreshOut
 from corral.wire.models import (
     AskedModelOut,
+    BegunOut,
     DiffOut,
     FleetOut,
     GalleryPageOut,
@@ -116,6 +117,20 @@ class ModelCalls:
     async def import_uri(self, wish: UriIn) -> AskedModelOut:
         call = Call(method="POST", path="/models/import-uri", body=wish, creates=True)
         return await self._transport.fetch(call, AskedModelOut)
+
+    async def load(self, name: str, wish: Mapping[str, Any]) -> BegunOut:
+        """One replica more, or several: `count`, `nodes`."""
+        call = Call(method="POST", path=f"/api/models/{quote(name, safe='')}/load", body=wish, creates=True)
+        return await self._transport.fetch(call, BegunOut)
+
+    async def unload(self, name: str, wish: Mapping[str, Any]) -> BegunOut:
+        """End replicas: all of them, or those of `nodes`."""
+        call = Call(method="POST", path=f"/api/models/{quote(name, safe='')}/unload", body=wish, creates=True)
+        return await self._transport.fetch(call, BegunOut)
+
+    async def plan(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """Where a model would go, and why not elsewhere."""
+        return await self._transport.fetch(Call(method="POST", path="/api/plan", body=wish), dict[str, Any])
 
     async def galleries(self) -> Galleries:
         return await self._transport.fetch(Call(method="GET", path="/api/models/galleries"), Galleries)

@@ -1,0 +1,218 @@
+"""`corral models`, `rules`, `apply` and `export` against a real frontend, as a person types them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from corral.cli.main import run
+from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.support.nodes import joined
+
+Corral = Callable[..., Awaitable[tuple[int, str, str]]]
+FLEET = """
+models:
+  - name: chat
+    backend: fake
+    options: {slots: 2}
+    defaults:
+      system: |
+        Be brief.
+        Be kind.
+---
+rules:
+  - {model: chat, min_replicas: 1}
+nodes:
+  a: {labels: {zone: b}}
+"""
+
+
+@pytest.fixture
+def corral(
+    frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Corral:
+    """Type a command: exit code, standard output, talk."""
+    for name, value in {"URL": frontend.url, "KEY": ADMIN_KEY, "HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(f"CORRAL_{name}", value)
+    monkeypatch.chdir(tmp_path)
+
+    async def type_in(*words: str, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        capsys.readouterr()
+        # A command has an event loop of its own.
+        code = await asyncio.to_thread(run, list(words))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return type_in
+
+
+@pytest.mark.behaviour("CLI-30")
+async def test_a_fleet_goes_from_a_file_into_the_cluster_and_back(
+    frontend: RunningFrontend, corral: Corral, tmp_path: Path
+):
+    await joined(frontend, "a")
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FLEET)
+    code, out, err = await corral("apply", "-f", "fleet.yaml", "--plan")
+    assert (code, "Nothing was done" in err) == (0, True), err
+    assert "+ model chat" in out
+    assert (await corral("models", "list"))[1] == ""
+    code, out, err = await corral("apply", "-f", "fleet.yaml")
+    assert (code, "3 changes, 0 as they are. Done." in err) == (0, True), err
+    code, exported, _ = await corral("export")
+    assert code == 0
+    assert "system: |" in exported
+    code, out, err = await corral("apply", "-f", "-", typed=exported)
+    assert (code, out, "Everything is like that already" in err) == (0, "", True), err
+    assert yaml.safe_load(exported)["rules"] == [{"model": "chat", "min_replicas": 1}]
+    code, out, err = await corral("apply", "-f", "-", "--prune", typed="rules: []")
+    assert (code, "- model chat" in out, "- rule chat" in out) == (0, True, True), err
+    file.write_text("models: [")
+    code, _, err = await corral("apply", "-f", "fleet.yaml")
+    assert (code, "fleet.yaml, line 1: this is not YAML" in err) == (1, True), err
+    code, _, err = await corral("apply", "-f", "nowhere.yaml")
+    assert (code, "nowhere.yaml cannot be read" in err) == (1, True), err
+
+
+@pytest.mark.behaviour("CLI-30")
+async def test_models_are_made_changed_compared_and_brought_back(corral: Corral, tmp_path: Path):
+    (tmp_path / "chat.yaml").write_text("name: chat\nbackend: fake\noptions: {slot: 2}\n")
+    code, out, err = await corral("models", "import", "chat.yaml")
+    assert (code, "warning: fake has no option 'slot'. Did you mean slots?" in err) == (0, True), err
+    code, out, err = await corral("models", "import", "chat.yaml", "--name", "other")
+    assert code == 0
+    code, out, err = await corral("models", "list")
+    assert [line.split()[0] for line in out.splitlines()] == ["MODEL", "chat", "other"]
+    assert "ready to load" in out
+    for words, sign in (
+        (("pin", "chat"), "+ pinned: true"),
+        (("unpin", "chat"), "- pinned: true"),
+        (("disable", "chat"), "+ enabled: false"),
+        (("enable", "chat"), "- enabled: false"),
+    ):
+        code, out, err = await corral("models", *words)
+        assert (code, out.strip()) == (0, sign), err
+    code, out, err = await corral("models", "diff", "chat", "1", "4")
+    assert (code, out.strip()) == (0, "+ enabled: false")
+    code, out, err = await corral("models", "rollback", "chat", "2")
+    assert (code, out.strip(), "revision 6" in err) == (0, "+ pinned: true", True), err
+    code, out, err = await corral("models", "revisions", "chat")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["6", "5", "4", "3", "2", "1"]
+    code, out, err = await corral("models", "rename", "other", "third")
+    assert code == 0
+    code, out, err = await corral("models", "show", "third")
+    assert (code, "Next: corral models load third" in out) == (0, True)
+    code, out, err = await corral("models", "show", "thrid")
+    assert (code, "Did you mean third?" in err) == (1, True)
+    code, out, err = await corral("models", "export", "chat")
+    assert yaml.safe_load(out)["pinned"] is True
+    code, out, err = await corral("models", "export")
+    assert [one["name"] for one in yaml.safe_load(out)["models"]] == ["chat", "third"]
+    code, out, err = await corral("models", "apply", "-f", "-", typed=out)
+    assert (code, "Everything is like that already" in err) == (0, True), err
+
+
+@pytest.mark.behaviour("CLI-31")
+async def test_editing_opens_the_editor_and_overwrites_nobody(
+    frontend: RunningFrontend, corral: Corral, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    await frontend.call("PUT", "/api/models/config/chat", {"backend": "fake", "threads": 1})
+    script = tmp_path / "editor.py"
+
+    def editor_that(does: str) -> None:
+        script.write_text(f"import pathlib, sys, urllib.request\np = pathlib.Path(sys.argv[1])\n{does}\n")
+        monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
+
+    editor_that("p.write_text(p.read_text().replace('threads: 1', 'threads: 2'))")
+    code, out, err = await corral("models", "edit", "chat")
+    assert (code, out.strip()) == (0, "~ threads: 1 -> 2"), err
+    editor_that("pass")
+    code, out, err = await corral("models", "edit", "chat")
+    assert (code, "Nothing was changed" in err) == (0, True)
+    editor_that("p.write_text('name: chat\\nbakend: x\\n')")
+    code, out, err = await corral("models", "edit", "chat")
+    assert (code, "Did you mean backend?" in err) == (1, True), err
+    kept = Path(err.strip().rpartition("What you wrote is in ")[2])
+    assert "bakend" in kept.read_text()
+    kept.unlink()
+    # While the editor is open, somebody else is faster.
+    request = (
+        f"urllib.request.urlopen(urllib.request.Request({frontend.url + '/api/models/config/chat'!r}, method='PATCH',"
+        f" data=b'{{\"threads\": 9}}', headers={{'Authorization': 'Bearer {ADMIN_KEY}',"
+        " 'Content-Type': 'application/json'}))"
+    )
+    editor_that(f"{request}\np.write_text(p.read_text().replace('threads: 2', 'threads: 3'))")
+    code, out, err = await corral("models", "edit", "chat")
+    assert (code, "revision 3 now" in err) == (1, True), err
+    Path(err.strip().rpartition("What you wrote is in ")[2]).unlink()
+    _, found = await frontend.call("GET", "/api/models/config/chat")
+    assert found["config"]["threads"] == 9
+    editor_that("sys.exit(3)")
+    code, out, err = await corral("models", "edit", "chat")
+    assert (code, "The editor ended with 3" in err) == (1, True), err
+    Path(err.strip().rpartition("What you wrote is in ")[2]).unlink()
+
+
+@pytest.mark.behaviour("CLI-30")
+async def test_the_galleries_are_searched_and_an_entry_is_planned(frontend: RunningFrontend, corral: Corral):
+    await joined(frontend, "a", total_ram=8 * 1024**3)
+    code, out, _ = await corral("models", "search", "smol")
+    assert (code, "smollm2-135m" in out, "Apache-2.0" in out) == (0, True, True)
+    code, out, _ = await corral("models", "search", "fake")
+    assert "fake-chat *" in out
+    assert "fake-chat-large" not in out
+    code, out, _ = await corral("models", "variants", "fake-chat")
+    assert (code, "(chosen)" in out) == (0, True)
+    code, out, err = await corral("models", "install", "smollm2-135m", "--plan", "--set", "options.context_size=512")
+    assert (code, "about 93.8 MiB" in out, "options.context_size: 512" in out) == (0, True, True), err
+    code, _, err = await corral("models", "install", "smolm2-135m", "--plan")
+    assert (code, "Did you mean smollm2-135m?" in err) == (1, True)
+    code, out, _ = await corral("models", "galleries")
+    assert "comes with Corral" in out
+    assert (await corral("models", "list"))[1] == ""
+
+
+@pytest.mark.behaviour("CLI-30")
+async def test_an_installation_writes_the_model_and_asks_for_its_files(frontend: RunningFrontend, corral: Corral):
+    code, out, err = await corral(
+        "models", "install", "fake-slow", "--name", "slow", "--detach", "--set", "pinned=true"
+    )
+    assert code == 0, err
+    _, model = await frontend.call("GET", "/api/models/config/slow")
+    assert (model["gallery"], model["pinned"]) == ("corral@fake-slow", True)
+    _, operation = await frontend.call("GET", f"/api/operations/{out.strip()}")
+    assert (operation["kind"], operation["name"]) == ("model_install", "slow")
+    code, out, err = await corral("models", "install", "fake-slow", "--set", "pinned")
+    assert code == 2
+
+
+@pytest.mark.behaviour("CLI-32")
+async def test_rules_are_set_listed_shown_and_removed(frontend: RunningFrontend, corral: Corral):
+    code, out, err = await corral("rules", "list")
+    assert (code, out, "No rule is set" in err) == (0, "", True)
+    code, out, err = await corral(
+        "rules", "set", "chat", "--selector", "zone=b", "--min", "1", "--max", "3", "--window", "0 8 * * 1-5 10h 2"
+    )
+    assert (code, "1 to 3" in out, "waits for it" in err) == (0, True, True), err
+    code, out, _ = await corral("rules", "list")
+    assert "no such model yet" in out
+    code, out, _ = await corral("rules", "show", "chat", "--json")
+    assert json.loads(out)["windows"] == [{"cron": "0 8 * * 1-5", "duration": 36000, "min_replicas": 2}]
+    code, out, _ = await corral("rules", "set", "chat", "--everywhere")
+    assert "one on each" in out
+    code, _, err = await corral("rules", "set", "chat", "--everywhere", "--min", "1")
+    assert (code, "one replica on every node" in err) == (1, True)
+    code, _, err = await corral("rules", "set", "chat", "--window", "often")
+    assert code == 2
+    code, _, err = await corral("rules", "remove", "chat")
+    assert code == 0
+    code, _, err = await corral("rules", "show", "chat")
+    assert (code, "There is no rule for 'chat'" in err) == (1, True)

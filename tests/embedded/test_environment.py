@@ -62,6 +62,8 @@ def test_a_worker_is_not_told_what_only_a_frontend_needs() -> None:
         "CORRAL_DATABASE_URL_FILE": "/f",
         "CORRAL_ADMIN_KEY": "ck_mine",
         "CORRAL_KEY": "ck_mine",
+        "CORRAL_HUB_TOKEN": "hf_mine",
+        "CORRAL_LIBRARY_STORAGE_KEY": "name:secret",
         "CORRAL_NATS_OPERATOR_SEED_FILE": "/f",
         "CORRAL_NATS_SYSTEM_SEED_FILE": "/f",
         "CORRAL_TOKEN": "cj_mine",
@@ -76,4 +78,5 @@ def test_a_worker_is_not_told_what_only_a_frontend_needs() -> None:
         "CORRAL_WORKER_HOME": "/home/one/.corral/worker",
         "CORRAL_HTTP_HOST": "127.0.0.1",
         "CORRAL_HTTP_PORT": "9000",
+        "CORRAL_SHARED_MODELS_DIR": "/home/one/.corral/library",
     }

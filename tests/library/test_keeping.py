@@ -133,7 +133,7 @@ async def test_reading_goes_over_pieces_stops_at_the_end_and_survives_a_removal(
     reading = read_file(path, 0, len(content))
     first = await anext(reading)
     path.unlink()
-    assert first + b"".join([piece async for piece in reading]) == content
+    assert b"".join([first, *[piece async for piece in reading]]) == content
 
 
 async def test_what_is_not_here_cannot_be_read(scene: Scene) -> None:

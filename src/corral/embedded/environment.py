@@ -88,6 +88,9 @@ def worker_environment(inherited: Mapping[str, str], *, home: Home, place: Place
         "CORRAL_HTTP_HOST": own.host,
         "CORRAL_HTTP_PORT": str(own.port),
     }
+    if "CORRAL_SHARED_MODELS_DIR" not in inherited:
+        # On one machine the files of models are there already, in the frontend's library.
+        told["CORRAL_SHARED_MODELS_DIR"] = inherited.get("CORRAL_LIBRARY_DIR") or str(home.root / "library")
     hidden = {name + suffix for name in _FRONTEND_ONLY for suffix in ("", "_FILE")}
     return _merged({name: value for name, value in inherited.items() if name not in hidden}, told)
 

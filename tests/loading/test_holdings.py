@@ -1,0 +1,256 @@
+"""What workers say that they run and hold, held against the registry."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from corral.domain.errors import BootSuperseded
+from corral.domain.replica import Replica
+from corral.loading.holdings import Holdings, Taken
+from corral.reconcile.leader import Leader
+from corral.reconcile.replicas import ReplicaCheck
+from corral.store.database import Database
+from tests.loading.machines import LoadFrontend, ModelWorker, machines, node_of
+from tests.loading.scene import ask, edit, put_loaded, put_model, rows, states, use
+from tests.operations.driving import SteppingClock, set_node
+from tests.operations.fake_bus import SILENT, Hub
+from tests.operations.scene import BOOT, sql
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub()
+
+
+@pytest.fixture
+async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
+    made = await LoadFrontend(database, hub).plug_in()
+    yield made
+    await made.close()
+
+
+async def report(frontend: LoadFrontend, worker: ModelWorker, **more: Any) -> Taken:
+    values = {"boot_id": BOOT, "processes": tuple(worker.processes.values())} | more
+    return await frontend.loading.take_holdings(Holdings(node_id=node_of(worker), **values))
+
+
+async def only(database: Database) -> Replica:
+    (row,) = await rows(database)
+    return row
+
+
+async def test_what_is_listed_is_confirmed_and_a_new_address_is_taken_over(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    await put_loaded(database, one.node, model)
+    await sql(database, "UPDATE replicas SET confirmed_at = NULL, misses = 1")
+    one.run("chat", 0, model.run_hash, address="127.0.0.1:7777", engine_key="newer")
+    await report(frontend, one)
+    row = await only(database)
+    assert (row.state, row.address, row.engine_key) == ("loaded", "127.0.0.1:7777", "newer")
+    found = await sql(database, "SELECT confirmed_at IS NOT NULL AS is_confirmed, misses FROM replicas")
+    assert (found[0].is_confirmed, found[0].misses) == (True, 0)
+
+
+@pytest.mark.behaviour("LOAD-2")
+async def test_a_process_that_is_what_its_model_is_now_is_adopted_and_not_loaded_again(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    one.run("chat", 0, model.run_hash, vram_bytes=5, threads=3)
+    taken = await report(frontend, one)
+    assert taken.adopted == ("chat#0",)
+    row = await only(database)
+    assert (row.state, row.address, row.vram_bytes, row.threads) == ("loaded", "127.0.0.1:9000", 5, 3)
+    operation = await ask(frontend, if_cold=True)
+    await frontend.run()
+    assert not one.loads
+    assert operation.subject == "chat"
+    assert await report(frontend, one) == Taken()
+
+
+@pytest.mark.parametrize(
+    ("revision", "change", "why"),
+    [
+        ("another", {}, "before the model was edited"),
+        ("", {"model": "unknown", "revision": "x"}, "There is no model unknown"),
+    ],
+)
+@pytest.mark.behaviour("LOAD-3")
+async def test_a_process_that_nobody_asked_for_is_stopped_exactly(
+    database: Database, hub: Hub, frontend: LoadFrontend, revision: str, change: dict[str, str], why: str
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    one.run(change.get("model", "chat"), 0, change.get("revision", revision))
+    taken = await report(frontend, one)
+    assert len(taken.stopped) == 1
+    row = await only(database)
+    assert row.state == "unloading"
+    assert why in row.stop_reason
+    await frontend.run()
+    assert one.processes == {}
+    assert await rows(database) == []
+
+
+async def test_what_somebody_started_by_hand_is_left_alone(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    one.run("try-out", 0, "")
+    assert await report(frontend, one) == Taken()
+    assert await rows(database) == []
+
+
+async def test_processes_of_a_drained_node_are_ended(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    one.run("chat", 0, model.run_hash)
+    await set_node(database, one.node, drained_at="corral_now()")
+    assert (await report(frontend, one)).stopped == ("chat#0",)
+
+
+async def test_one_that_is_not_ready_yet_is_adopted_when_it_is(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    one.run("chat", 0, model.run_hash, state="starting")
+    assert await report(frontend, one) == Taken()
+    one.run("chat", 0, model.run_hash, state="ready")
+    assert (await report(frontend, one)).adopted == ("chat#0",)
+
+
+@pytest.mark.behaviour("LOAD-4")
+async def test_a_row_goes_after_two_reports_without_its_process_even_if_it_counts_as_busy(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    row = await put_loaded(database, one.node, await put_model(database))
+    await use(database, row, in_flight=9)
+    await report(frontend, one)
+    assert await states(database) == ["loaded"]
+    assert (await report(frontend, one)).removed == ("chat#0",)
+    assert await rows(database) == []
+
+
+async def test_one_miss_between_two_listings_is_forgotten(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    row = await put_loaded(database, one.node, model)
+    for is_listed in (False, True, False):
+        one.processes.clear()
+        if is_listed:
+            one.run("chat", 0, model.run_hash, address=row.address)
+        await report(frontend, one)
+    assert await states(database) == ["loaded"]
+
+
+async def test_a_row_that_is_younger_than_the_report_is_not_missed(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_loaded(database, one.node, await put_model(database))
+    await sql(database, "UPDATE replicas SET loaded_at = corral_now()")
+    for _ in range(3):
+        await report(frontend, one)
+    assert await states(database) == ["loaded"]
+
+
+async def test_a_load_that_is_under_way_is_not_disturbed_by_reports(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    await ask(frontend)
+    await frontend.run()
+    await report(frontend, one)
+    await report(frontend, one)
+    one.run("chat", 0, model.run_hash, state="starting")
+    await report(frontend, one)
+    assert await states(database) == ["staging"]
+    await one.load_done()
+    await frontend.run()
+    assert await states(database) == ["loaded"]
+
+
+async def test_a_stop_finds_an_engine_that_was_started_anew_elsewhere(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    await put_loaded(database, one.node, model)
+    one.run("chat", 0, model.run_hash, address="127.0.0.1:7777")
+    await edit(database, "chat", options={"context_size": "1"})
+    await frontend.run()
+    row = await only(database)
+    assert "7777" in row.stop_problem
+    await report(frontend, one)
+    await frontend.run()
+    assert one.processes == {}
+    assert await rows(database) == []
+
+
+async def test_an_older_process_of_a_node_is_not_heard(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    (one,) = await machines(database, hub, "a")
+    with pytest.raises(BootSuperseded):
+        await report(frontend, one, boot_id="an older one")
+
+
+async def test_files_and_models_are_what_the_last_report_says(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    first, second = "a" * 64, "b" * 64
+    await report(frontend, one, models={"chat": "x", "other": "y"}, files={first: (5, True), second: (7, False)})
+    await report(frontend, one, models={"chat": "z"}, files={first: (5, True)})
+    found = await sql(database, "SELECT sha256, size_bytes, is_whole FROM staged_files")
+    assert [(row.sha256, row.size_bytes, row.is_whole) for row in found] == [(first, 5, True)]
+    found = await sql(database, "SELECT model, revision FROM staged_models")
+    assert [(row.model, row.revision) for row in found] == [("chat", "z")]
+    await report(frontend, one, models={}, files={}, is_all=False)
+    assert len(await sql(database, "SELECT 1 FROM staged_models")) == 1, "what is absent from a part says nothing"
+
+
+@pytest.mark.behaviour("LOAD-5")
+async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    one, two = await machines(database, hub, "a", "b")
+    model = await put_model(database)
+    for worker in (one, two):
+        await put_loaded(database, worker.node, model)
+    await sql(database, "UPDATE replicas SET confirmed_at = corral_now() - interval '3 minutes'")
+    one.mode = SILENT
+    clock = SteppingClock()
+    leader = Leader(database, clock, "frontend-1", 15.0)
+    await leader.tick()
+    check = ReplicaCheck(database, leader, frontend.loading.ask_running)
+    assert await check.tick() == 1
+    assert await check.tick() == 1
+    assert [row.node_id for row in await rows(database)] == [one.node], "the other said twice that it runs nothing"
+    assert hub.names("models.running").count(one.node) == 2
+
+
+async def test_what_slipped_through_is_put_right(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    await put_loaded(database, one.node, model)
+    await sql(database, "UPDATE replicas SET revision = 'of long ago'")
+    await ask(frontend, queue_behind=True)
+    await frontend.run()
+    await sql(database, "UPDATE replicas SET updated_at = corral_now() - interval '2 minutes'")
+    await sql(database, "UPDATE operations SET state = 'failed', finished_at = corral_now()")
+    await sql(database, "UPDATE reservations SET created_at = corral_now() - interval '2 minutes'")
+    clock = SteppingClock()
+    leader = Leader(database, clock, "frontend-1", 15.0)
+    await leader.tick()
+    await ReplicaCheck(database, leader, frontend.loading.ask_running).tick()
+    assert await states(database) == ["unloading", "unloading"]
+    assert await sql(database, "SELECT 1 FROM reservations") == []

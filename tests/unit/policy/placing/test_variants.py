@@ -44,6 +44,14 @@ def test_the_hardware_of_the_target_nodes_decides(machines: list[Machine], expec
 
 
 @pytest.mark.behaviour("OPS-100")
+def test_what_fits_on_a_card_comes_before_what_only_fits_beside_one() -> None:
+    larger = Variant(model="m-f16", backend="llama-cpp", memory_bytes=18 * GIB)
+    machines = [a_machine("default", 512), a_machine(memory=12)]
+    assert choose_variant((BASE, LARGE, larger), machines).variant is LARGE
+    assert choose_variant((BASE, LARGE, larger), machines[:1]).variant is larger
+
+
+@pytest.mark.behaviour("OPS-100")
 def test_a_frontend_without_a_card_picks_for_nodes_that_have_one() -> None:
     card = a_node("gpu", total_vram=24 * GIB, gpu_vendor="nvidia", capability="nvidia-cuda-12", total_ram=8 * GIB)
     capped = a_node("capped", total_vram=24 * GIB, capability="nvidia-cuda-12", budget_reported="10GiB")

@@ -71,6 +71,9 @@ def test_the_time_is_that_of_the_rules_zone_in_summer_and_winter() -> None:
     assert is_open(window, BERLIN, at("2026-01-05 07:00"))
     assert is_open(window, BERLIN, at("2026-07-05 06:00"))
     assert not is_open(window, BERLIN, at("2026-07-05 07:00"))
+    midnight = a_window("0 0 * * *")
+    assert is_open(midnight, "Asia/Kathmandu", at("2026-07-05 18:15")), "where it is tomorrow already"
+    assert is_open(midnight, "America/New_York", at("2026-07-05 04:00")), "where it was yesterday until now"
     elsewhere = at("2026-07-05 06:30").astimezone(timezone(timedelta(hours=9)))
     assert is_open(window, BERLIN, elsewhere), "in which zone the question is asked does not matter"
 
@@ -114,6 +117,12 @@ def test_a_rule_without_a_limit_keeps_none_in_its_window() -> None:
 
 
 @pytest.mark.behaviour("WIN-3")
+def test_a_window_without_a_limit_lifts_that_of_its_rule() -> None:
+    rule = a_rule(a_window("0 8 * * *", least=1, most=0), min_replicas=1, max_replicas=2)
+    assert effective(rule, at("2026-01-05 08:30")).max_replicas == 0
+
+
+@pytest.mark.behaviour("WIN-3")
 def test_a_stored_window_that_cannot_be_read_here_counts_as_closed() -> None:
     rule = a_rule(a_window("0 8 * * *", least=3), min_replicas=1, time_zone="Mars/Olympus")
     assert effective(rule, at("2026-01-05 08:30")) == rule
@@ -127,6 +136,8 @@ def test_the_next_change_is_known() -> None:
     assert look_again_at(rule, at("2026-01-05 08:00")) == at("2026-01-05 09:00")
     assert look_again_at(rule, at("2026-01-09 09:00")) == at("2026-01-12 08:00"), "over the weekend"
     assert look_again_at(a_rule(), at("2026-01-05 07:00")) is None
+    chain = a_rule(a_window("0 8-10 * * *"))
+    assert look_again_at(chain, at("2026-01-05 08:30")) == at("2026-01-05 11:00"), "one follows upon the other"
     assert look_again_at(a_rule(a_window("0 0 29 2 *")), at("2096-03-01 00:00")) == at("2104-02-29 00:00")
 
 

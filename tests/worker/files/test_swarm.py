@@ -55,6 +55,28 @@ async def test_nodes_form_a_chain_while_the_first_is_still_fetching(scene: Scene
 
 
 @pytest.mark.behaviour("FILE-2")
+async def test_a_node_that_is_about_to_begin_is_waited_for(scene: Scene) -> None:
+    scene.library.put(BODY)
+    first, second = await scene.node("node-1"), await scene.node("node-2")
+    later = asyncio.create_task(second.have(item(BODY), places=(first.place(), LIBRARY)))
+
+    async def has_begun() -> bool:
+        return bool(second.store.partial())
+
+    await eventually(has_begun)
+    await asyncio.gather(first.have(item(BODY)), later)
+    assert scene.library.sent == len(BODY)
+
+
+@pytest.mark.behaviour("FILE-2")
+async def test_a_node_that_has_nothing_is_passed_over(scene: Scene) -> None:
+    scene.library.put(BODY)
+    first, second = await scene.node("node-1"), await scene.node("node-2")
+    await second.have(item(BODY), places=(first.place(), LIBRARY))
+    assert scene.library.sent == len(BODY)
+
+
+@pytest.mark.behaviour("FILE-2")
 async def test_a_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1

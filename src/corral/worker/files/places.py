@@ -36,6 +36,7 @@ class Address:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     # Through a proxy, if there is one: other nodes and the frontends are never behind it.
     is_outside: bool = False
+    is_node: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Standing:
     trouble: str = ""
     _rest_s: float = 0.0
     # Of a node that is fetching itself: how many chunks it has, and since when.
-    _has: int = -1
+    _has: int = -2
     _moved_at: float = 0.0
 
     def good(self) -> None:
@@ -65,7 +66,7 @@ class Standing:
         self.rests_until = now + self._rest_s
 
     def not_yet(self, has: int, now: float, patience_s: float) -> None:
-        """It has so many chunks, and the wanted one is not among them."""
+        """It has so many chunks, and the wanted one is not among them; -1: it has not begun."""
         if has != self._has:
             self._has, self._moved_at = has, now
         elif now - self._moved_at > patience_s:
@@ -118,7 +119,7 @@ def addresses(places: Iterable[BlobPlace], sha256: str, library: Library) -> lis
         if place.kind == "node":
             url = place.url if "://" in place.url else f"http://{place.url}"
             headers = {"Authorization": f"Bearer {place.ticket}"} if place.ticket else {}
-            found.append(Address(url=f"{url.rstrip('/')}/v1/blobs/{sha256}", headers=headers))
+            found.append(Address(url=f"{url.rstrip('/')}/v1/blobs/{sha256}", headers=headers, is_node=True))
         elif place.kind == "storage":
             # A signed address has a query, and is good for one thing only.
             beside = "" if "?" in place.url else f"{place.url}.chunks"

@@ -45,6 +45,8 @@ GIB = 1024**3
 HAVE_HEADER = "X-Have-Chunks"
 # A node that has not got a chunk yet makes us wait itself; this is for one that does not.
 _AGAIN_S = 0.1
+# A node that was told to fetch it at the same moment has begun by then.
+_BEGIN_S = 3.0
 _EMPTY = new_sha256(b"").hexdigest()
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
@@ -170,7 +172,7 @@ class Puller:
     async def _fetch(self, transfer: _Transfer) -> None:
         if not transfer.size_bytes and transfer.sha256 != _EMPTY:
             raise TransferFailed("An empty file was promised another sha256.", code="digest_mismatch")
-        transfer.progress_at = self._clock.monotonic()
+        transfer.began_at = transfer.progress_at = self._clock.monotonic()
         chunks = await self._chunk_list(transfer)
         partial = await self._store.begin(transfer.sha256, transfer.size_bytes, chunks)
         try:
@@ -288,11 +290,9 @@ class Puller:
         )
         transfer.arrived(index, 0)
         got = await self._lines.fetch(wanted)
-        if not isinstance(got, Refused):
-            return got
-        if got.status == HTTPStatus.TOO_EARLY:
-            raise NotYet(_number(got.headers.get(HAVE_HEADER, "")))
-        raise refused(address.url, got.status)
+        if isinstance(got, Refused):
+            raise self._refusal(transfer, place, got.status, got.headers)
+        return got
 
     async def _ask(self, transfer: _Transfer, place: Standing, index: int) -> bytearray:
         start, length = chunk_span(index, transfer.size_bytes)
@@ -300,11 +300,9 @@ class Puller:
         http = self._outside if address.is_outside else self._direct
         headers = {**address.headers, "Range": f"bytes={start}-{start + length - 1}"}
         async with http.ask(address.url, headers=headers) as response:
-            if response.status == HTTPStatus.TOO_EARLY:
-                raise NotYet(_number(response.headers.get(HAVE_HEADER, "")))
             is_all = response.status == HTTPStatus.OK and length == transfer.size_bytes
             if response.status != HTTPStatus.PARTIAL_CONTENT and not is_all:
-                raise refused(address.url, response.status)
+                raise self._refusal(transfer, place, response.status, response.headers)
             data, filled = bytearray(length), 0
             transfer.arrived(index, 0)
             async for piece in http.chunks(address.url, response):
@@ -318,6 +316,14 @@ class Puller:
         if filled < length:
             raise SourceFailed(f"{shown(address.url)} ended too early.", code="source_unavailable")
         return data
+
+    def _refusal(self, transfer: _Transfer, place: Standing, status: int, headers: Mapping[str, str]) -> Exception:
+        if status == HTTPStatus.TOO_EARLY:
+            return NotYet(_number(headers.get(HAVE_HEADER, "")))
+        is_new = self._clock.monotonic() - transfer.began_at < _BEGIN_S
+        if status == HTTPStatus.NOT_FOUND and place.address.is_node and is_new:
+            return NotYet(-1)
+        return refused(place.address.url, status)
 
     # --- limits ---
 
@@ -349,7 +355,7 @@ class _Transfer:
         self.places = Standings()
         self.meters: list[_Meter] = []
         self.is_leaving = False
-        self.progress_at = 0.0
+        self.began_at = self.progress_at = 0.0
         self.partial: Partial | None = None
         # Bytes of chunks that are not verified yet.
         self.arriving: dict[int, int] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
+from corral.bus import subjects
+from corral.bus.messages import DeleteModel, StageModel
 from corral.domain.errors import NotFound
 from corral.wire.holdings import BLOBS_MAX, FILES_MAX, HoldingsIn
 from corral.worker.holdings import EVERY_S
@@ -48,6 +50,20 @@ def test_every_change_of_processes_and_files_is_reported_at_once_and_everything_
         before = len(scene.frontend.holdings)
         await scene.clock.sleep(10 * EVERY_S)
         assert 8 <= len(scene.frontend.holdings) - before <= 13
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-31")
+def test_files_that_come_and_go_without_a_process_are_reported_at_once():
+    async def story(scene: JobScene) -> None:
+        await _member(scene)
+        stage = StageModel(job_id="s1", model="qwen", revision="r1", files=load_of("x").files)
+        await scene.ask(subjects.MODEL_STAGE, stage)
+        await scene.until(lambda: bool(scene.frontend.holdings[-1].models), limit_s=2)
+        await scene.ask(subjects.MODEL_DELETE, DeleteModel(model="qwen"))
+        await scene.until(lambda: not scene.frontend.holdings[-1].models, limit_s=1)
+        assert scene.frontend.holdings[-1].blobs == []
 
     play(story)
 

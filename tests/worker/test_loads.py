@@ -373,7 +373,7 @@ def test_a_load_that_takes_too_long_names_the_budget_the_size_and_the_setting():
         assert (end.state, end.error_code) == ("failed", "load_timeout")
         assert end.error_text == (
             "qwen#0 was not ready after 340 s. That is what it was given for 2,048 MiB of files; "
-            "load_timeout_s of the model gives it longer.\n    loading tensors"
+            "load_timeout of the model gives it longer.\n    loading tensors"
         )
 
     play(story)

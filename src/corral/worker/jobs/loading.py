@@ -183,10 +183,10 @@ def _with_budget(error: CorralError, size_bytes: int) -> Unprocessable:
     """The engine knows how long it had; how large the model is, and what can be set, is added here."""
     sentence, _, last_words = error.message.partition("\n")
     size = f"{size_bytes / _MIB:,.0f} MiB of files"
-    more = f"{sentence} That is what it was given for {size}; load_timeout_s of the model gives it longer."
+    more = f"{sentence} That is what it was given for {size}; load_timeout of the model gives it longer."
     return Unprocessable(
         f"{more}\n{last_words}" if last_words else more,
-        hint="Set load_timeout_s of the model, or look into the log of the process for what took so long.",
+        hint="Set load_timeout of the model, or look into the log of the process for what took so long.",
         code=error.slug,
         details=error.details,
     )

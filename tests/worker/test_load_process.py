@@ -292,7 +292,7 @@ async def test_an_engine_that_fails_or_takes_too_long_is_told_with_its_own_words
     await worker.load(load_of("j3", replica=1, options={"load_s": "600"}, ready_s=1.0))
     end = await worker.end("j3")
     assert (end["state"], end["error_code"]) == ("failed", "load_timeout")
-    assert (
+    assert "not ready after 1 s. That is what it was given for 16 MiB of files; load_timeout of" in end["error_text"]
         "was not ready after 1 s. That is what it was given for 16 MiB of files; load_timeout of" in end["error_text"]
     )
     await worker.until(lambda seen: [one["key"] for one in seen["running"]] == ["org/qwen#0"])

@@ -213,6 +213,11 @@ def test_threads_and_ram_are_made_free_too() -> None:
     assert eviction.choice.threads == 1
 
 
+def test_where_there_is_one_memory_what_was_on_the_card_is_free_for_both() -> None:
+    mac = a_full_node("mac", available_ram=0, unified_memory=True)
+    assert names(evict(Fleet.of([mac], [idle("mac", "x", 12)]))) == ["x"]
+
+
 def test_what_a_row_does_not_say_is_taken_from_the_model() -> None:
     row = a_replica("gpu", model="x", last_used_at=THEN)
     assert evict(Fleet.of([a_full_node()], [row])).victims == (), "nobody counts on the unknown"

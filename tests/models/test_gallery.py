@@ -161,6 +161,9 @@ def test_overrides_are_laid_over_the_entry():
 def test_only_nodes_that_may_get_work_count_as_targets():
     away = a_node(name="away", drained_at=THEN)
     assert target_nodes([CPU, away], {}) == [CPU]
+    # All of them are away for now: the choice is made for them all the same.
+    assert target_nodes([away], {}) == [away]
+    assert target_nodes([a_node(name="new", approved_at=None)], {}) == []
     assert target_nodes([CPU], {"zone": "b"}) == []
 
 

@@ -15,7 +15,6 @@ from corral.backends.upgrades import UpgradeCheck
 from corral.domain.access import Principal
 from corral.events.feed import Feed
 from corral.library.library import Library
-from corral.loading.admission import Loads as ModelOperations
 from corral.loading.service import Loading
 from corral.models.gallery import ModelGallery
 from corral.nodes.heartbeats import HeartbeatBuffer
@@ -61,7 +60,6 @@ class Parts:
     upgrades: UpgradeCheck
     models: ModelGallery
     model_refresher: Refresher
-    model_operations: ModelOperations
     loading: Loading
     admission: Admission
     deltas: Deltas

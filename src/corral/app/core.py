@@ -40,7 +40,6 @@ from corral.domain.replica import Rule
 from corral.events.feed import Feed
 from corral.library.library import Library, LibraryOptions
 from corral.loading import removing, stopping
-from corral.loading.admission import Loads as ModelOperations
 from corral.loading.placing import PlaceOptions
 from corral.loading.request import Wanted
 from corral.loading.service import Loading, LoadingOptions, LoadingWorld
@@ -175,7 +174,6 @@ class Core:
         self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
         pace = refreshing.Pace(every_s=options.gallery_interval_s)
         self.refresher = Refresher(world.database, world.fetcher, world.clock, options.galleries, pace=pace)
-        self.model_operations = ModelOperations(world.database, world.ids)
         self.models = ModelGallery(world.database, options.model_galleries)
         self.model_refresher = self._make_model_refresher(pace)
         self.upgrades = UpgradeCheck(
@@ -410,7 +408,6 @@ class Core:
             upgrades=self.upgrades,
             models=self.models,
             model_refresher=self.model_refresher,
-            model_operations=self.model_operations,
             loading=self.loading,
             admission=self.admission,
             deltas=self.deltas,

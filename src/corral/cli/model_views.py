@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from corral.cli import render
+from corral.wire.loads import LoadPlanOut
 from corral.wire.models import GalleryModelOut, ModelOut, ModelPlanOut, PlaceOut, RevisionOut, VariantsOut
 from corral.wire.rules import RuleOut
 
@@ -155,6 +156,38 @@ def plan_in_full(plan: ModelPlanOut) -> str:
     }
     lines = [render.facts({name: value for name, value in facts.items() if value})]
     return "\n".join([*lines, *(render.clean(line) for line in plan.changes)])
+
+
+def load_plan(plan: LoadPlanOut, *, colour: bool) -> str:
+    """Where it would go, what would have to go for it, where else it would fit, and why not there."""
+    parts = []
+    if plan.choices:
+        rows = [
+            [
+                one.node_name,
+                str(one.index),
+                f"{one.backend} {one.version}" + (" (to be installed)" if one.installs_backend else ""),
+                "unknown" if one.fetch_bytes is None else render.size(one.fetch_bytes),
+                render.size(one.vram_bytes or one.ram_bytes),
+                str(one.threads),
+                f"{one.ready_s:.0f}s",
+            ]
+            for one in plan.choices
+        ]
+        headers = ("NODE", "REPLICA", "ENGINE", "FETCHES", "MEMORY", "THREADS", "READY IN")
+        parts.append(render.table(headers, rows, colour=colour))
+    names = {one.node_id: one.node_name for one in plan.others} | {one.node_id: one.node_name for one in plan.choices}
+    if plan.evicts:
+        rows = [[one.model, str(one.index), names.get(one.node_id, one.node_id)] for one in plan.evicts]
+        parts.append(render.table(("MAKES ROOM", "REPLICA", "NODE"), rows, colour=colour))
+    chosen = {one.node_id for one in plan.choices}
+    others = [[one.node_name, f"{one.cost_s:.1f}s"] for one in plan.others if one.node_id not in chosen]
+    if others:
+        parts.append(render.table(("ALSO FITS", "COST"), others, colour=colour))
+    if plan.refused:
+        rows = [[one.node_name, one.sentence] for one in plan.refused]
+        parts.append(render.table(("NOT ON", "BECAUSE"), rows, colour=colour))
+    return "\n".join(parts)
 
 
 def variant_list(variants: VariantsOut, *, colour: bool) -> str:

@@ -15,7 +15,7 @@ from corral.cli.operations import DetachOption
 from corral.domain.errors import CorralError, InvalidRequest
 
 if TYPE_CHECKING:
-    from corral.wire.models import AskedModelOut, BegunOut, GalleryModelOut, ModelOut, SavedOut
+    from corral.wire.models import AskedModelOut, GalleryModelOut, ModelOut, SavedOut
 
 app = a_group("Models: what there is to run, what runs where, and changing it.")
 
@@ -370,8 +370,9 @@ async def load_model(
     detach: DetachOption = False,
 ) -> None:
     """Have one replica more, or several: engine, files, process. Corral chooses the node."""
-    wish: dict[str, Any] = {"count": count} | ({"nodes": node} if node else {})
-    await _follow(session, await session.client.models.load(model, wish), detach=detach)
+    from corral.wire.loads import LoadIn
+
+    await _follow(session, await session.client.models.load(model, LoadIn(count=count, nodes=node)), detach=detach)
     if not detach and not session.as_json:
         render.say(render.clean(f'Next: corral run {model} "Hello"'))
 
@@ -386,7 +387,9 @@ async def unload_model(
     detach: DetachOption = False,
 ) -> None:
     """End a model's replicas, or those of some nodes. Its files stay."""
-    wish: dict[str, Any] = {"force": force} | ({"nodes": node} if node else {})
+    from corral.wire.loads import UnloadIn
+
+    wish = UnloadIn(nodes=node, force=force)
     await _follow(session, await session.client.models.unload(model, wish), detach=detach)
 
 
@@ -399,13 +402,18 @@ async def plan_model(
     count: Annotated[int, typer.Option("--count", min=1, max=1000, help="How many replicas more.")] = 1,
 ) -> None:
     """Show where a model would go, what would make room for it, and why not elsewhere."""
-    wish: dict[str, Any] = {"model": model, "count": count} | ({"nodes": node} if node else {})
-    found = await session.client.models.plan(wish)
+    from corral.cli.model_views import load_plan
+    from corral.wire.loads import LoadIn
+
+    found = await session.client.loads.plan(model, LoadIn(count=count, nodes=node))
     if session.as_json:
-        render.write_json(found)
-    else:
-        render.write(as_yaml(found))
-        render.say("Nothing was done.")
+        render.write_json(found.model_dump(mode="json"))
+        return
+    text = load_plan(found, colour=render.has_colour(sys.stdout))
+    if text:
+        render.write(text)
+    _say_all(found.warnings)
+    render.say(render.clean(f"{found.message} Nothing was done."))
 
 
 @client_command(app, "logs")
@@ -477,8 +485,8 @@ def _say_all(warnings: list[str]) -> None:
         render.say(render.clean(f"warning: {warning}"))
 
 
-async def _follow(session: Session, asked: AskedModelOut | BegunOut, *, detach: bool) -> None:
-    _say_all(list(getattr(asked, "warnings", ())))
+async def _follow(session: Session, asked: AskedModelOut, *, detach: bool) -> None:
+    _say_all(asked.warnings)
     if detach:
         if session.as_json:
             render.write_json(asked.model_dump(mode="json", by_alias=True))

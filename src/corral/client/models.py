@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from corral.client.http import Call, Transport
 from corral.wire.backends import GalleryOut, RefreshOut
+from corral.wire.loads import LoadIn, UnloadIn
 from corral.wire.models import (
     AskedModelOut,
-    BegunOut,
     DiffOut,
     FleetOut,
     GalleryPageOut,
@@ -118,19 +118,17 @@ class ModelCalls:
         call = Call(method="POST", path="/models/import-uri", body=wish, creates=True)
         return await self._transport.fetch(call, AskedModelOut)
 
-    async def load(self, name: str, wish: Mapping[str, Any]) -> BegunOut:
-        """One replica more, or several: `count`, `nodes`."""
-        call = Call(method="POST", path=f"/api/models/{quote(name, safe='')}/load", body=wish, creates=True)
-        return await self._transport.fetch(call, BegunOut)
+    async def load(self, name: str, wish: LoadIn | None = None) -> AskedModelOut:
+        """One replica more, or several."""
+        call = Call(method="POST", path=f"/api/models/{quote(name, safe='')}/load", body=wish or LoadIn(), creates=True)
+        return await self._transport.fetch(call, AskedModelOut)
 
-    async def unload(self, name: str, wish: Mapping[str, Any]) -> BegunOut:
-        """End replicas: all of them, or those of `nodes`."""
-        call = Call(method="POST", path=f"/api/models/{quote(name, safe='')}/unload", body=wish, creates=True)
-        return await self._transport.fetch(call, BegunOut)
-
-    async def plan(self, wish: Mapping[str, Any]) -> dict[str, Any]:
-        """Where a model would go, and why not elsewhere."""
-        return await self._transport.fetch(Call(method="POST", path="/api/plan", body=wish), dict[str, Any])
+    async def unload(self, name: str, wish: UnloadIn | None = None) -> AskedModelOut:
+        """End replicas: all of them, or those of some nodes."""
+        call = Call(
+            method="POST", path=f"/api/models/{quote(name, safe='')}/unload", body=wish or UnloadIn(), creates=True
+        )
+        return await self._transport.fetch(call, AskedModelOut)
 
     async def galleries(self) -> Galleries:
         return await self._transport.fetch(Call(method="GET", path="/api/models/galleries"), Galleries)

@@ -156,12 +156,16 @@ class ModelGallery:
 
 
 def target_nodes(nodes: Iterable[Node], selector: Mapping[str, str] | None = None) -> list[Node]:
-    """The nodes that may be given a model: engines run there, they may get work, and its rule means them."""
-    return [
+    """The nodes that may be given a model: engines run there, they may get work, and its rule means them.
+
+    When none may get work now, those that were approved: an outage is no reason to choose for other hardware.
+    """
+    known = [
         node
         for node in nodes
-        if node.type is NodeType.BACKEND and is_schedulable(node) and matches(selector or {}, node.label_map)
+        if node.type is NodeType.BACKEND and node.approved_at is not None and matches(selector or {}, node.label_map)
     ]
+    return [node for node in known if is_schedulable(node)] or known
 
 
 def _variant(entry: ModelEntry, *, is_base: bool) -> Variant:

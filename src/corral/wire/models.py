@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from corral.wire.base import Lenient, Strict
 from corral.wire.nodes import Bytes
@@ -162,13 +162,6 @@ class AskedModelOut(Camel):
     state: str
     deduplicated: bool = False
     warnings: list[str] = Field(default_factory=list)
-
-
-class BegunOut(Camel):
-    """An operation about a model, as far as somebody who follows it has to know."""
-
-    id: str = Field(validation_alias=AliasChoices("id", "jobID"))
-    message: str = ""
 
 
 class ModelPlanOut(Lenient):

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from corral.api.backends.fleet import job_out
 from corral.api.idempotency import once_as
 from corral.api.models.bodies import EntryIn, NameIn, check_sources, warnings_of
+from corral.api.models.loads import asked_out
 from corral.api.operations.views import as_json
 from corral.api.parts import AdminIn, Parts, PartsIn
 from corral.domain.access import Principal
@@ -137,7 +138,7 @@ async def _ask(asked: _Asked, config: ModelConfig, warnings: list[str]) -> Respo
     warnings = [*warnings, *warnings_of(parts, config)]
     if asked.plans:
         return await _plan(parts, config, warnings)
-    operations = parts.model_operations
+    operations = parts.loading.loads
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
         saved = await catalog.put(tx, config, asked.actor.name, note=f"from {config.gallery}" if config.gallery else "")
@@ -168,7 +169,7 @@ async def _plan(parts: Parts, config: ModelConfig, warnings: list[str]) -> Respo
 
 async def _delete(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn) -> Response:
     """End a model's replicas, remove every copy of its files and forget it, as an operation that can be followed."""
-    operations = parts.model_operations
+    operations = parts.loading.loads
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
         wanted = Wanted(kind=OperationKind.MODEL_DELETE, model=name, reason="an admin")
@@ -186,23 +187,9 @@ for _path, _name in (
 
 
 def _asked_out(admitted: Admitted, warnings: list[str]) -> AskedModelOut:
-    operation = admitted.operation
-    url = f"/api/models/job/{operation.id}"
-    sentence = _DOING.get(operation.kind, "{} is being worked on.").format(operation.subject)
-    if admitted.is_duplicate:
-        sentence = f"This is under way already, as operation {operation.id}."
-    return AskedModelOut(
-        id=operation.id,
-        job_id=operation.id,
-        uuid=operation.id,
-        status_url=url,
-        status=url,
-        name=operation.subject,
-        message=sentence,
-        state=operation.state,
-        deduplicated=admitted.is_duplicate,
-        warnings=warnings,
-    )
+    sentence = _DOING[admitted.operation.kind].format(admitted.operation.subject)
+    out = asked_out(admitted, "" if admitted.is_duplicate else sentence)
+    return out.model_copy(update={"warnings": warnings})
 
 
 async def _job(parts: PartsIn, _: AdminIn, uid: str) -> JobOut:

@@ -1,0 +1,99 @@
+"""Rules and whole fleets over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.models.rules import read_seed
+from corral.store import rules as rule_store
+from tests.api.models.refusals import assert_refused
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.nodes import joined
+
+
+@pytest.mark.behaviour("RULE-3")
+async def test_a_rule_is_put_read_and_removed(frontend: RunningFrontend):
+    status, rule = await frontend.call("PUT", "/api/rules/a%2Fb", {"selector": "zone=b", "min_replicas": 1})
+    assert (status, rule["model"], rule["selector"], rule["model_exists"]) == (200, "a/b", {"zone": "b"}, False)
+    status, rules = await frontend.call("GET", "/api/rules")
+    assert [one["model"] for one in rules] == ["a/b"]
+    assert (await frontend.call("GET", "/api/rules/a%2Fb"))[1] == rule
+    status, gone = await frontend.call("DELETE", "/api/rules/a%2Fb")
+    assert (status, gone["model"]) == (200, "a/b")
+    assert_refused(await frontend.call("GET", "/api/rules/a%2Fb"), 404, "rule_not_found")
+    assert_refused(await frontend.call("DELETE", "/api/rules/a%2Fb"), 404, "rule_not_found")
+
+
+@pytest.mark.behaviour("NODE-57")
+async def test_a_wrong_rule_is_refused_and_nothing_is_stored(frontend: RunningFrontend):
+    for body, code in (
+        ({"route_policy": "prefixcache"}, "bad_rule"),
+        ({"min_replicas": 2, "max_replicas": 1}, "bad_rule"),
+        ({"selector": "zone"}, "bad_selector"),
+        ({"windows": [{"cron": "x", "duration": "1h"}]}, "bad_window"),
+        ({"model": "other"}, "bad_rule"),
+    ):
+        assert_refused(await frontend.call("PUT", "/api/rules/m", body), 400, code)
+    assert (await frontend.call("GET", "/api/rules"))[1] == []
+
+
+@pytest.mark.behaviour("RULE-3")
+async def test_the_ancestors_scheduling_routes_are_no_nodes(frontend: RunningFrontend):
+    body = {"model_name": "m", "node_selector": {"zone": "b"}, "spread_all": True, "route_policy": "round_robin"}
+    status, rule = await frontend.call("POST", "/api/nodes/scheduling", body)
+    assert (status, rule["spread_all"], rule["route_policy"]) == (200, True, "round_robin")
+    # Routing is kept when it is not spoken of, the rest is replaced.
+    _, rule = await frontend.call("POST", "/api/nodes/scheduling", {"model_name": "m", "min_replicas": 1})
+    assert (rule["spread_all"], rule["min_replicas"], rule["node_selector"]) == (False, 1, {})
+    assert rule["route_policy"] == "round_robin"
+    assert (await frontend.call("GET", "/api/nodes/scheduling"))[1][0]["model_name"] == "m"
+    assert (await frontend.call("GET", "/api/nodes/scheduling/m"))[0] == 200
+    assert (await frontend.call("DELETE", "/api/nodes/scheduling/m"))[0] == 204
+    assert_refused(await frontend.call("POST", "/api/nodes/scheduling", {}), 400, "bad_rule")
+
+
+@pytest.mark.behaviour("RULE-2")
+async def test_saving_over_http_ends_a_cooldown(frontend: RunningFrontend):
+    await frontend.call("PUT", "/api/rules/m", {"min_replicas": 1})
+    async with frontend.database.transaction() as tx:
+        await rule_store.mark_unsatisfiable(tx, "m", 600)
+    assert (await frontend.call("GET", "/api/rules/m"))[1]["unsatisfiable_until"] is not None
+    _, rule = await frontend.call("PUT", "/api/rules/m", {"min_replicas": 1})
+    assert (rule["unsatisfiable_until"], rule["unsatisfiable_ticks"]) == (None, 0)
+
+
+@pytest.mark.behaviour("NODE-56")
+async def test_a_frontend_makes_the_rules_of_its_settings_so_when_it_starts(database_url: str):
+    rules = read_seed('[{"model": "m", "replicas": "all"}]', "")
+    for _ in range(2):
+        async with running_frontend(database_url, rules=rules) as frontend:
+            _, found = await frontend.call("GET", "/api/rules")
+            assert [(one["model"], one["spread_all"]) for one in found] == [("m", True)]
+            await frontend.call("PUT", "/api/rules/m", {"min_replicas": 3})
+
+
+@pytest.mark.behaviour("MOD-13")
+async def test_a_fleet_is_planned_applied_and_exported(frontend: RunningFrontend):
+    await joined(frontend, "a")
+    file = (
+        "models: [{name: m, backend: fake}]\nrules: [{model: m, min_replicas: 1}]\nnodes: {a: {labels: {zone: b}}}\n"
+        "galleries: {models: [{name: ours, url: 'https://files.example/index.yaml'}]}\n"
+    )
+    status, plan = await frontend.call("POST", "/api/fleet?plan=true", file, Content_Type="application/yaml")
+    assert (status, plan["plan"]) == (200, True), plan
+    assert (await frontend.call("GET", "/api/fleet"))[1] == {}
+    status, done = await frontend.call("POST", "/api/fleet", file, Content_Type="application/yaml")
+    assert (status, done["steps"]) == (200, plan["steps"])
+    _, exported = await frontend.call("GET", "/api/fleet")
+    assert set(exported) == {"models", "rules", "nodes", "galleries"}
+    _, again = await frontend.call("POST", "/api/fleet", exported)
+    assert {step["action"] for step in again["steps"]} == {"same"}
+    _, pruned = await frontend.call("POST", "/api/fleet?prune=true", {})
+    assert {step["action"] for step in pruned["steps"]} == {"remove"}
+    assert (await frontend.call("GET", "/api/fleet"))[1] == {}
+
+
+@pytest.mark.behaviour("MOD-22")
+async def test_a_fleet_file_with_a_source_inside_a_network_is_refused(frontend: RunningFrontend):
+    body = {"models": [{"name": "m", "backend": "fake", "files": ["http://10.0.0.1/m.gguf"]}]}
+    assert_refused(await frontend.call("POST", "/api/fleet", body), 422, "private_address")

@@ -1,0 +1,79 @@
+"""A file from an admin to a frontend, from there to one node and from that one to the next: everything real."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from corral.adapters.system import SystemClock
+from corral.app.worker import Worker
+from corral.bus.messages import BlobPlace
+from corral.domain.model import CHUNK_BYTES
+from corral.ports.credentials import READS_BLOBS
+from corral.transfer.sending import Receiver, Sender
+from tests.bus.nats_server import NatsServer
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.nodes import join_token
+from tests.support.waiting import eventually
+from tests.worker.conftest import QUICK, StartWorker
+from tests.worker.files.scene import LIBRARY, Told, item, some_bytes
+
+BODY = some_bytes(2 * CHUNK_BYTES + 5)
+
+
+@pytest.fixture
+async def cluster(nats: NatsServer, database_url: str, tmp_path: Path) -> AsyncIterator[RunningFrontend]:
+    """A frontend with a library of its own."""
+    library = tmp_path / "library"
+    async with running_frontend(
+        database_url, authority=nats.authority, nats_url=nats.url, library_dir=library, **QUICK
+    ) as running:
+        yield running
+
+
+async def ready(worker: Worker) -> Worker:
+    async def is_ready() -> bool:
+        return worker.agent.not_ready() is None
+
+    await eventually(is_ready)
+    return worker
+
+
+async def fetched(worker: Worker, *places: BlobPlace) -> bytes:
+    assert worker.runner is not None
+    files = worker.runner._parts.files
+    folder = await files.have("m", "r1", (item(BODY),), places, Told())
+    return (folder / "model.gguf").read_bytes()
+
+
+@pytest.mark.behaviour("FILE-2", "FILE-10", "NODE-129")
+async def test_a_file_enters_the_cluster_once_and_goes_from_node_to_node(
+    cluster: RunningFrontend, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    source = tmp_path / "weights.gguf"
+    source.write_bytes(BODY)
+    receiver = Receiver(url=f"{cluster.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
+    async with aiohttp.ClientSession() as session:
+        for _ in range(2):
+            sent = await Sender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
+            assert sent == item(BODY).sha256
+    workers = []
+    for name in ("gpu-a", "gpu-b"):
+        home = tmp_path / name
+        home.mkdir()
+        token = await join_token(cluster, approves=True)
+        workers.append(await ready(await start_worker(token=token, name=name, worker_home=home)))
+    first, second = workers
+    assert await fetched(first, LIBRARY) == BODY
+    # From here on only the first node has the bytes; the frontend tells their hashes.
+    for path in (tmp_path / "library" / "blobs").rglob(item(BODY).sha256):
+        path.unlink()
+    reader, audience = second.agent.node_id, first.agent.node_id
+    assert reader is not None
+    assert audience is not None
+    ticket = cluster.core.parts.credentials.ticket(reader, READS_BLOBS, audience=audience, ttl_s=60)
+    place = BlobPlace(kind="node", url=f"127.0.0.1:{first.health.port}", ticket=ticket)
+    assert await fetched(second, place, LIBRARY) == BODY

@@ -15,9 +15,17 @@ from corral.store import models as model_store
 from tests.library.origins import PIECE, Heard, sha256_of
 from tests.library.scene import FRONTEND, Scene, one
 from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.waiting import eventually
 
 URL = "https://models.example/m.bin"
 CONTENT = bytes(range(256)) * 2000
+
+
+async def passengers(scene: Scene, count: int) -> bool:
+    """So many wait for one flight."""
+    entering = scene.library._entering
+    assert entering is not None
+    return [len(flight.listeners) for flight in entering._flights._flights.values()] == [count]
 
 
 @pytest.mark.behaviour("LIB-3")
@@ -176,7 +184,7 @@ async def test_one_who_leaves_a_flight_does_not_end_it_and_the_last_one_does(sce
     for name in ("a", "b"):
         await scene.model(name, [one("m.bin", URL)])
     first, second = (asyncio.create_task(scene.library.enter(name, [one("m.bin", URL)], Heard())) for name in "ab")
-    await scene.origins.begun.wait()
+    await eventually(lambda: passengers(scene, 2))
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first

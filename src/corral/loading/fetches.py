@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corral.domain.errors import CorralError
-from corral.domain.model import Model
+from corral.domain.model import Model, ModelFile
 from corral.domain.operation import Fault, OperationId, Phase, Progress
 from corral.policy import faults
 from corral.ports.library import ModelLibrary
@@ -30,7 +30,8 @@ class Fetch:
     """Where it is. `fault` and `is_done` are its end."""
 
     model: str
-    run_hash: str
+    # What is being fetched: a model that has been given other files since wants another fetch.
+    files: tuple[ModelFile, ...]
     task: asyncio.Task[Any] | None = None
     wanted_by: set[OperationId] = field(default_factory=set)
     current_bytes: int = 0
@@ -78,8 +79,11 @@ class Fetches:
     def look(self, operation_id: OperationId, model: Model) -> Fetch:
         """The fetch of this model; begun if there is none."""
         fetch = self._running.get(model.name)
+        if fetch is not None and fetch.files != model.config.files:
+            self._cancel(fetch)
+            fetch = None
         if fetch is None:
-            fetch = self._running[model.name] = Fetch(model=model.name, run_hash=model.run_hash)
+            fetch = self._running[model.name] = Fetch(model=model.name, files=model.config.files)
             fetch.task = self._tasks.start(self._run(fetch, model), name=f"fetch {model.name}")
         fetch.wanted_by.add(operation_id)
         return fetch
@@ -98,9 +102,12 @@ class Fetches:
         for fetch in list(self._running.values()):
             fetch.wanted_by.discard(operation_id)
             if not fetch.wanted_by:
-                self.forget(fetch)
-                if fetch.task is not None:
-                    fetch.task.cancel()
+                self._cancel(fetch)
+
+    def _cancel(self, fetch: Fetch) -> None:
+        self.forget(fetch)
+        if fetch.task is not None:
+            fetch.task.cancel()
 
     def keep(self, held: frozenset[OperationId]) -> None:
         """Of operations that this frontend holds no longer, nothing is wanted."""

@@ -6,7 +6,7 @@ its end: the replica is published, or its row and what was set aside for it are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from corral.bus.subjects import MODEL_LOAD
 from corral.domain.model import Model
 from corral.domain.node import NodeId
 from corral.domain.operation import Fault, Phase, Progress, Target, TargetState
-from corral.domain.replica import ReplicaState
+from corral.domain.replica import Replica, ReplicaState
 from corral.loading.commands import Places, load_command
 from corral.loading.files import FileNeeds, are_known, is_over, is_somewhere
 from corral.loading.placing import Attempt, Placer
@@ -37,6 +37,7 @@ from corral.operations.apply import Teller, Told
 from corral.policy import faults
 from corral.policy.dispatch import can_be_asked, can_be_sent
 from corral.policy.loading import STALLED, Again, Failure, all_causes, asked_at, end_of, next_try
+from corral.policy.progress import Ended
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
@@ -46,6 +47,8 @@ from corral.store.loads import earlier_faults
 ROOM_S = 1.0
 # Looks at a fleet in which everything that could go is in use.
 BUSY_LOOKS = 4
+# So often the stop of one that was to make room may fail; the pauses between double.
+STOP_TRIES = 5
 # How much of the bar is getting the files to a frontend, if that is needed at all.
 FETCH_SHARE = 0.4
 
@@ -65,7 +68,9 @@ class LoadKind:
             return await give_up(tx, view, refusal or _gone(view))
         await load_store.begin_hold(tx, view.operation.id, self.files.times)
         over = is_over(view.operation.deadline_at, view.now)
-        ends = [(t, end) for t in view.open if (end := end_of(t, view.nodes.get(t.node), is_over=over)) is not None]
+        there = await _still_there(tx, view)
+        found = [(t, end_of(t, view.nodes.get(t.node), is_over=over) or _in_vain(t, there)) for t in view.open]
+        ends = [(target, end) for target, end in found if end is not None]
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends)
         if view.wanted.count > len(view.done) + len(view.open):
@@ -73,7 +78,8 @@ class LoadKind:
             if waiting is not None and not view.open:
                 return replace(waiting, moved=moved | waiting.moved)
             view = await reread(tx, view)
-        return await self._go_on(tx, view, model, moved)
+            there = await _still_there(tx, view)
+        return self._go_on(view, model, there, moved)
 
     async def _find_place(self, tx: Transaction, view: View, model: Model) -> Next | None:
         """None if nodes were chosen. Else what is waited for, or why there is no place."""
@@ -130,18 +136,17 @@ class LoadKind:
             return Next(verdict=failed(view, Fault(code=fault.code, text=words)))
         return await give_up(tx, view, fault)
 
-    async def _go_on(self, tx: Transaction, view: View, model: Model, moved: frozenset[NodeId]) -> Next:
+    def _go_on(self, view: View, model: Model, there: Mapping[str, Replica], moved: frozenset[NodeId]) -> Next:
         """Tell those that are to be told, ask those that are silent, and say how far it is."""
         if not view.open:
             return Next(verdict=completed(view, f"Loaded on {_names(view.done)}"), moved=moved)
-        there = await _still_there(tx, view)
         works: list[Work] = []
         moments: list[datetime] = []
         blocked: list[Target] = []
         for target in view.open:
             node = view.nodes.get(target.node)
             if target.state is TargetState.QUEUED:
-                if there & set(plan_of(target).get("waits") or ()):
+                if _waits(target) & there.keys():
                     blocked.append(target)
                     continue
                 if can_be_sent(node):
@@ -206,10 +211,25 @@ async def _is_loaded(tx: Transaction, model: Model) -> bool:
     )
 
 
-async def _still_there(tx: Transaction, view: View) -> set[str]:
+async def _still_there(tx: Transaction, view: View) -> dict[str, Replica]:
     """Of the replicas that somebody here waits for, those that have not ended."""
-    waits = {str(key) for target in view.open for key in plan_of(target).get("waits") or ()}
-    return await replica_store.existing(tx, waits)
+    waits = {key for target in view.open for key in _waits(target)}
+    return {replica.id: replica for replica in await replica_store.list_existing(tx, waits)}
+
+
+def _waits(target: Target) -> set[str]:
+    """What has to be gone before this one begins; once it was told, that is of no interest."""
+    return set(plan_of(target).get("waits") or ()) if target.state is TargetState.QUEUED else set()
+
+
+def _in_vain(target: Target, there: Mapping[str, Replica]) -> Ended | None:
+    """Whether what was to make room does not go: then another node may do."""
+    for key in sorted(_waits(target) & there.keys()):
+        replica = there[key]
+        if replica.stop_attempts > STOP_TRIES:
+            text = f"{replica.model} was to make room there and does not end: {replica.stop_problem}"
+            return Ended(state=TargetState.ERROR, fault=Fault(code="eviction_failed", text=text))
+    return None
 
 
 def _making_room(view: View, words: str) -> Next:

@@ -77,12 +77,12 @@ async def list_replicas(tx: Transaction, node_id: NodeId | None = None, *, model
     return [_to_replica(row) for row in await tx.execute(statement)]
 
 
-async def existing(tx: Transaction, replica_ids: Collection[str]) -> set[str]:
+async def list_existing(tx: Transaction, replica_ids: Collection[str]) -> list[Replica]:
     """Those of these whose rows are there, whatever their state."""
     if not replica_ids:
-        return set()
-    rows = await tx.execute(select(replicas.c.id).where(replicas.c.id.in_(sorted(replica_ids))))
-    return {str(row.id) for row in rows}
+        return []
+    rows = await tx.execute(_all().where(replicas.c.id.in_(sorted(replica_ids))))
+    return [_to_replica(row) for row in rows]
 
 
 # Rows are locked in one order, whoever removes which: two that remove the same ones wait for each other.

@@ -58,7 +58,7 @@ async def main(home: Path, library: str, port: int) -> None:
             if (text := json.dumps(seen)) != told:
                 told = text
                 print(f"seen: {text}", flush=True)
-            await asyncio.sleep(LOOK_S)
+            await clock.sleep(LOOK_S)
 
 
 async def _listen(runner: JobRunner, reader: asyncio.StreamReader) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from corral.bus.messages import StartBackend
 from corral.worker.processes.restarts import Patience
+from tests.support.waiting import eventually
 from tests.worker.processes.scene import NoReport, Scene, crash, wish
 
 
@@ -23,8 +24,11 @@ async def main(root: Path, mode: str, ready_when: str) -> None:
     state = "starting" if mode == "loading" else "backing_off"
     if mode == "pausing":
         await crash(await starting)
-    while [one.state for one in supervisor.running()] != [state]:
-        await asyncio.sleep(0.01)
+
+    async def is_there() -> bool:
+        return [one.state for one in supervisor.running()] == [state]
+
+    await eventually(is_there)
     (told,) = supervisor.running()
     print(f"left: {told.pid}", flush=True)
     await asyncio.Event().wait()

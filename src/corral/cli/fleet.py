@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FileOption = Annotated[str, typer.Option("--file", "-f", metavar="FILE", help="YAML or JSON; - is standard input.")]
 _SIGNS = {"create": "+", "change": "~", "remove": "-"}
 LARGEST_BYTES = 4 * 1024 * 1024
+# Lines are not folded: a diff in git then shows what was changed.
+WIDTH = 100_000
 
 
 def read_text(path: str) -> str:
@@ -66,7 +68,7 @@ def as_yaml(value: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if is_block else None)
 
     Dumper.add_representer(str, text)
-    written: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100)
+    written: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return written
 
 

@@ -49,7 +49,7 @@ def state_of(model: ModelOut) -> str:
 
 
 def size_of(model: ModelOut) -> str:
-    return render.size(model.payload_bytes) if model.files is not None else render.NONE
+    return render.size(model.payload_bytes) if model.files else render.NONE
 
 
 def model_in_full(model: ModelOut, now: datetime, *, colour: bool) -> str:
@@ -134,7 +134,7 @@ def entry_list(entries: Sequence[GalleryModelOut], *, colour: bool) -> str:
     rows = [
         [
             entry.name + (" *" if entry.has_variants else ""),
-            entry.size or render.NONE,
+            render.size(entry.size_bytes) if entry.size_bytes else render.NONE,
             entry.backend,
             ",".join(entry.serves[:TAGS_SHOWN]),
             ",".join(entry.models) or render.NONE,

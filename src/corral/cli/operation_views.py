@@ -19,6 +19,11 @@ VERBS = {
     "backend_reinstall": "reinstall",
     "backend_rollback": "rollback",
     "backend_delete": "remove",
+    "model_install": "fetch",
+    "model_load": "load",
+    "model_stage": "stage",
+    "model_unload": "unload",
+    "model_delete": "delete",
 }
 _WORDS = {"waiting_on_nodes": "waiting", "completed_with_pending": "owed"}
 

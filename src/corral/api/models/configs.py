@@ -20,7 +20,7 @@ from corral.api.models.bodies import (
     seen_revision,
     warnings_of,
 )
-from corral.api.models.views import model_out, revisions_out, saved_out
+from corral.api.models.views import counted, model_out, revisions_out, saved_out
 from corral.api.parts import AdminIn, Parts, PartsIn
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelConfig
@@ -118,7 +118,7 @@ async def delete_model(parts: PartsIn, admin: AdminIn, name: NameIn, if_match: I
     """Forget a model at once: its replicas end, and every node that has its files removes them, when it is there."""
     async with parts.database.transaction() as tx:
         saved = await catalog.forget(tx, name, admin.name, expects=seen_revision(if_match))
-    return saved_out(saved, f"Model {saved.model.name} is gone; {saved.stopped} replicas end.")
+    return saved_out(saved, f"Model {saved.model.name} is gone; {counted(saved.stopped)}.")
 
 
 @router.get("/api/models/revisions/{name:path}")

@@ -75,13 +75,17 @@ def saved_out(saved: Saved, message: str = "", warnings: Sequence[str] = ()) -> 
     )
 
 
+def counted(replicas: int) -> str:
+    return "1 replica of it ends" if replicas == 1 else f"{replicas} replicas of it end"
+
+
 def _sentence(saved: Saved) -> str:
     model = saved.model
     if saved.is_new:
         return f"Model {model.name} is there."
     if not saved.lines:
         return f"Model {model.name} is like that already, at revision {model.revision}."
-    ended = f" {saved.stopped} replicas of the old one end." if saved.stopped else ""
+    ended = f" {counted(saved.stopped)}." if saved.stopped else ""
     return f"Model {model.name} is at revision {model.revision}.{ended}"
 
 

@@ -94,8 +94,8 @@ def to_mapping(config: ModelConfig) -> dict[str, Any]:
         "entry": config.entry,
         "options": dict(sorted(config.options.items())),
         "threads": config.threads,
-        "vram": config.vram_bytes,
-        "ram": config.ram_bytes,
+        "vram": _size(config.vram_bytes),
+        "ram": _size(config.ram_bytes),
         "load_timeout": _number(config.load_timeout_s),
         "groups": list(config.groups),
         "aliases": list(config.aliases),
@@ -200,6 +200,14 @@ def _contents(config: ModelConfig, files: Sequence[StoredFile] | None) -> list[A
 
 def _is_folder(path: str) -> bool:
     return not path or path.endswith("/")
+
+
+def _size(size_bytes: int | None) -> int | str | None:
+    """As a person writes it, where that says exactly the same."""
+    for unit, word in ((1024**3, "GiB"), (1000**3, "GB"), (1024**2, "MiB"), (1000**2, "MB")):
+        if size_bytes and size_bytes % unit == 0:
+            return f"{size_bytes // unit}{word}"
+    return size_bytes
 
 
 def _number(seconds: float | None) -> float | int | None:

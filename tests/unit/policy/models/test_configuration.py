@@ -54,6 +54,12 @@ def test_what_is_written_is_read_back_the_same():
 
 
 @pytest.mark.behaviour("MOD-1")
+@pytest.mark.parametrize("size", ["12GB", "320MiB", "80GiB", "5MB", 12_345_678, 0])
+def test_a_size_is_written_as_a_person_would(size: int | str):
+    assert to_mapping(from_mapping({"name": "a", "backend": "b", "ram": size}))["ram"] == size
+
+
+@pytest.mark.behaviour("MOD-1")
 def test_only_what_was_said_is_written():
     assert to_mapping(from_mapping({"name": "a", "backend": "b"})) == {"name": "a", "backend": "b"}
 

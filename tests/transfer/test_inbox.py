@@ -263,6 +263,16 @@ async def test_a_file_is_deleted_with_all_that_is_known_of_it(inbox: Inbox, root
     assert [path for path in root.rglob("*") if path.is_file()] == []
 
 
+async def test_what_nobody_goes_on_with_is_thrown_away(inbox: Inbox, root: Path) -> None:
+    await piece(inbox, 0, 1000)
+    await put(inbox, b"whole", key="other")
+    (part,) = root.rglob("*.part")
+    assert await inbox.collect(part.stat().st_mtime - 1) == 0
+    assert await inbox.collect(part.stat().st_mtime + 1) == 1000
+    assert (await inbox.probe(KEY)).status == 404
+    assert inbox.path("other").read_bytes() == b"whole"
+
+
 async def test_a_hash_is_computed_anew_when_a_file_was_changed_behind_our_back(inbox: Inbox) -> None:
     await put(inbox, BODY)
     inbox.path(KEY).write_bytes(b"changed")

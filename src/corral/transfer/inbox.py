@@ -126,6 +126,21 @@ class Inbox:
             place.sum.unlink(missing_ok=True)
             return there
 
+    async def collect(self, older_than: float) -> int:
+        """Throw away what nobody has gone on with since that moment, in seconds since 1970; how many bytes it took."""
+        return await asyncio.to_thread(self._collect, older_than)
+
+    def _collect(self, older_than: float) -> int:
+        freed = 0
+        for part in (self._root / _OWN).glob("*.part"):
+            with contextlib.suppress(FileNotFoundError):
+                found = part.stat()
+                if found.st_mtime < older_than:
+                    part.unlink()
+                    part.with_suffix(".json").unlink(missing_ok=True)
+                    freed += found.st_size
+        return freed
+
     async def probe(self, key: str, wanted: str = "") -> Answer:
         """What is there. `wanted` is the sha256 that the asker has: a part of it is told before another whole."""
         place = self._place(key)

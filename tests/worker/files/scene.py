@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -28,6 +29,7 @@ from corral.worker.files.places import Library
 from corral.worker.files.pulling import Puller, PullOptions
 from corral.worker.files.server import FileRoutes, Gate, ServeOptions
 from corral.worker.files.store import BlobStore
+from corral.worker.files.throttle import Throttle
 from corral.worker.health import HealthServer, listen
 
 MIB = 1024 * 1024
@@ -54,6 +56,20 @@ def item(body: bytes, path: str = "model.gguf") -> FileItem:
 def ticket(*, reader: str = "reader", scope: str = READS_BLOBS, audience: str = "*", life_s: float = 600) -> str:
     expires_at = int(SystemClock().wall().timestamp() + life_s)
     return sign_ticket(Ticket(reader=reader, scope=scope, expires_at=expires_at, audience=audience), ACCOUNT.sign)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every count of bytes that a limit lets through from now on."""
+    taken: list[int] = []
+    take = Throttle.take
+
+    async def counting(self: Throttle, count: int) -> None:
+        if not self.is_open:
+            taken.append(count)
+        await take(self, count)
+
+    monkeypatch.setattr(Throttle, "take", counting)
+    return taken
 
 
 class Told:

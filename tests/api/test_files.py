@@ -133,6 +133,20 @@ async def test_what_is_not_here_is_404_and_says_who_has_it(
     assert answer["error"]["details"]["holders"] == []
 
 
+@pytest.mark.behaviour("LIB-8")
+async def test_a_file_that_was_lost_is_no_longer_told_to_be_held(library: RunningFrontend) -> None:
+    await send(library)
+    node = await joined(library)
+    assert (await get(node, f"/blobs/{SHA256}"))[0] == 200
+    path = library.core.library.path(SHA256)
+    assert path is not None
+    path.unlink()
+    status, answer = await node.call("GET", f"/blobs/{SHA256}")
+    assert (status, answer["error"]["code"], answer["error"]["details"]["holders"]) == (404, "blob_not_here", [])
+    (held,) = (await library.call("GET", "/api/files"))[1]["files"]
+    assert held["holders"] == []
+
+
 @pytest.mark.behaviour("LIB-9")
 async def test_a_file_is_sent_in_pieces_and_goes_on_after_a_break(library: RunningFrontend) -> None:
     size, half = len(CONTENT), len(CONTENT) // 2

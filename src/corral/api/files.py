@@ -109,7 +109,7 @@ async def _held(request: Request, parts: Parts, node_id: str, sha256: str) -> Bl
     blob = await parts.library.blob(wanted)
     if parts.library.path(wanted) is not None:
         return blob
-    holders = [holder.name for holder in await parts.library.holders(wanted) if holder.name != parts.frontend_id]
+    holders = [holder.name for holder in await parts.library.missed(wanted)]
     places = await parts.library.places_for((wanted,))
     raise NotFound(
         "This frontend does not hold that content.",

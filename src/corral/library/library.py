@@ -135,7 +135,7 @@ class Library:
 
     async def start(self) -> None:
         """Register what is in the folder, if there is one yet. A library that is not usable stops nobody else."""
-        if self._shelf is None or not await in_thread(lambda _stop: self.shelf.folder.is_dir()):
+        if self._shelf is None:
             return
         outcome = await attempt(self.tidy)
         if isinstance(outcome, Failed):
@@ -158,6 +158,11 @@ class Library:
         stays, and is looked at when somebody wants it.
         """
         shelf = self.shelf
+        if not await in_thread(lambda _stop: shelf.folder.is_dir()):
+            # Made with the first file: a frontend that fetches nothing leaves no folder behind.
+            async with self._database.transaction() as tx:
+                await file_store.drop_absent_holders(tx)
+            return 0
         await in_thread(lambda _stop: shelf.prepare())
         await in_thread(lambda _stop: shelf.tidy(self._clock.wall().timestamp()))
         found = await in_thread(lambda _stop: list(shelf.contents()))
@@ -199,6 +204,17 @@ class Library:
         """Everybody who is registered to hold it."""
         async with self._database.transaction() as tx:
             return (await file_store.list_holders(tx, (sha256,))).get(sha256, ())
+
+    async def missed(self, sha256: str) -> tuple[Holder, ...]:
+        """Somebody wants what is not here: who holds it. If that was said of this library, it is taken back: its file is
+        lost, and whoever asks next fetches it again."""
+        found = await self.holders(sha256)
+        if self._own not in found:
+            return found
+        log.warning("a file of the library is lost", sha256=sha256)
+        async with self._database.transaction() as tx:
+            await file_store.drop_holder(tx, self._own, (sha256,))
+        return tuple(holder for holder in found if holder != self._own)
 
     async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
         """Addresses of the storage, from which nodes take these directly; none without a storage."""

@@ -176,3 +176,17 @@ async def test_nothing_is_asked_of_the_registry_while_nothing_is_loaded(frontend
     count_statements(frontend.database, statements.append)
     assert await frontend.core.router.tick() == 0
     assert not [statement for statement in statements if "replica_use" in statement]
+
+
+async def test_nothing_is_remembered_of_replicas_that_are_gone(frontend: RunningFrontend) -> None:
+    replicas = await _three(frontend)
+    router = frontend.core.router
+    router.use.take(replicas[0], "").release()
+    router.use.rest(replicas[1].id)
+    await router.tick()
+    assert router.use.picked(replicas[0].id)
+    await no_replicas(frontend.database)
+    await settled(frontend)
+    router.use.forget_others(router.snapshot.replica_ids())
+    assert router.use._picked == {}
+    assert router.use.is_resting(replicas[1].id)

@@ -92,8 +92,7 @@ class Relay:
         if answer.status == _NOT_NOW and visit.has_others(held.replica.id):
             raise _TryAnother
         if answer.content_type.startswith(STREAM) and answer.status < 300:
-            await sink.begin(answer.status, answer.content_type, held, None)
-            await _stream(answer, sink)
+            await _stream(answer, held, sink)
         else:
             await _whole(answer, held, sink)
 
@@ -121,17 +120,25 @@ async def _rest(source: AsyncIterator[bytes], sink: Sink) -> None:
     await sink.piece(b"", is_last=True)
 
 
-async def _stream(answer: EngineAnswer, sink: Sink) -> None:
-    held_back = b""
+async def _stream(answer: EngineAnswer, held: Held, sink: Sink) -> None:
+    """Until the first event is there nothing has been passed on, and another replica can still answer instead."""
+    held_back, has_begun = b"", False
     try:
         async for piece in answer.pieces():
             ready, held_back = _whole_events(held_back + piece)
+            if ready and not has_begun:
+                has_begun = True
+                await sink.begin(answer.status, answer.content_type, held, None)
             if ready:
                 await sink.piece(ready)
     except EngineLost as error:
+        if not has_begun:
+            raise
         await sink.piece(_error_event(error), is_last=True)
-    else:
-        await sink.piece(held_back, is_last=True)
+        return
+    if not has_begun:
+        await sink.begin(answer.status, answer.content_type, held, None)
+    await sink.piece(held_back, is_last=True)
 
 
 def _whole_events(got: bytes) -> tuple[bytes, bytes]:

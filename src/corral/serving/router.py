@@ -54,7 +54,9 @@ class Router:
         """One pass of the leases; none while nothing is loaded and nobody asks."""
         if self.use.is_quiet and not self.snapshot.has_replicas:
             return 0
-        return await self.use.tick()
+        told = await self.use.tick()
+        self.use.forget_others(self.snapshot.replica_ids())
+        return told
 
     async def stop(self) -> None:
         await self.waiters.close()

@@ -95,6 +95,9 @@ class Snapshot:
     def place(self, replica: Replica) -> Place | None:
         return self._places.get(replica.node_id)
 
+    def replica_ids(self) -> set[str]:
+        return {replica.id for replicas in self._replicas.values() for replica in replicas}
+
     @property
     def has_replicas(self) -> bool:
         return bool(self._replicas)

@@ -336,6 +336,41 @@ async def test_half_an_event_of_an_engine_that_died_is_not_passed_on(frontend: R
         await runner.cleanup()
 
 
+@pytest.mark.behaviour("V1-7")
+async def test_an_engine_that_dies_before_the_first_event_of_a_stream_is_replaced(
+    frontend: RunningFrontend, engine: Engine
+) -> None:
+    called: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        called.append(request.path)
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        await stream.write(b'data: {"ha')
+        assert request.transport is not None
+        request.transport.close()
+        return stream
+
+    runner, address = await _odd_engine(handler)
+    try:
+        await serve(frontend, engine)
+        second = await joined(frontend, "node-2")
+        await put_replica(frontend.database, second.id, address)
+        await settled(frontend)
+        for _ in range(4):
+            body = CHAT | {"stream": True}
+            async with frontend.http.post(
+                f"{frontend.url}/v1/chat/completions", json=body, headers=AUTHORISED
+            ) as answer:
+                said = await answer.read()
+                assert answer.headers["X-Corral-Node"] == "node-1"
+            assert said.endswith(b"data: [DONE]\n\n")
+            assert b"error" not in said
+        assert called
+    finally:
+        await runner.cleanup()
+
+
 @pytest.mark.behaviour("V1-9")
 async def test_a_body_may_be_large_but_not_endless(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine)

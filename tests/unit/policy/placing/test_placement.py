@@ -242,6 +242,28 @@ def test_several_replicas_are_spread_over_equal_nodes() -> None:
     assert {(choice.node, choice.index) for choice in placement.choices} == {(n, i) for n in "abc" for i in (0, 1)}
 
 
+@pytest.mark.behaviour("PLACE-6")
+@pytest.mark.parametrize(
+    ("node", "need", "name"),
+    [
+        (a_gpu("n", free=5, slots_reported=4), Need(vram_bytes=2 * GIB), "VRAM"),
+        (a_node("n", available_ram=5 * GIB, slots_reported=4), Need(ram_bytes=2 * GIB), "RAM"),
+    ],
+)
+def test_what_one_choice_takes_the_next_one_does_not_have(node: Any, need: Need, name: str) -> None:
+    placement = place(Fleet.of([node]), Demand(model="m", count=4, need=need))
+    assert len(placement.choices) == 2
+    assert f"n has 1.0 GiB of {name} free, 2.0 GiB are needed." in placement.sentence
+
+
+@pytest.mark.behaviour("PLACE-4")
+def test_a_model_is_no_rival_of_itself() -> None:
+    models = [ModelView(name="m", groups=frozenset({"big"}))]
+    nodes = [a_gpu("a", slots_reported=2), a_gpu("b", drained_at=THEN)]
+    placement = place(Fleet.of(nodes, [a_replica("a")], models=models), Demand(model="m"))
+    assert [one.shares_group for one in placement.scored] == [False]
+
+
 @pytest.mark.behaviour("NODE-33")
 def test_a_disk_check_that_is_off_warns_about_the_nodes_that_were_chosen() -> None:
     full = a_gpu("full", total_disk=100 * GIB, available_disk=0)

@@ -84,6 +84,20 @@ async def test_what_lies_there_by_chance_is_replaced_and_not_believed(
 
 
 @pytest.mark.behaviour("LIB-11")
+async def test_what_somebody_took_out_of_the_bucket_is_fetched_again(
+    database: Database, tmp_path: Path, storage: S3Storage
+) -> None:
+    scene = Scene(database, tmp_path / "library", storage=storage)
+    scene.origins.contents[URL] = CONTENT
+    file = one("m.bin", URL, sha256=sha256_of(CONTENT))
+    (stored,) = await scene.enter("m", file)
+    await storage.remove(stored.sha256)
+    await scene.library.enter("m", [file], Heard())
+    assert scene.origins.moved_bytes[URL] == 2 * len(CONTENT)
+    assert await storage.find(stored.sha256) == len(CONTENT)
+
+
+@pytest.mark.behaviour("LIB-11")
 async def test_the_headers_of_what_is_only_in_the_storage_are_read_from_there(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:

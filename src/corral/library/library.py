@@ -206,8 +206,8 @@ class Library:
             return (await file_store.list_holders(tx, (sha256,))).get(sha256, ())
 
     async def missed(self, sha256: str) -> tuple[Holder, ...]:
-        """Somebody wants what is not here: who holds it. If that was said of this library, it is taken back: its file is
-        lost, and whoever asks next fetches it again."""
+        """Somebody wants what is not here: who holds it. If that was said of this library it is taken back, so that
+        whoever asks next fetches it again."""
         found = await self.holders(sha256)
         if self._own not in found:
             return found
@@ -348,11 +348,22 @@ class Library:
             known = await file_store.find_blob(tx, sha256)
         path = self.path(sha256)
         if path is None:
-            return known
+            return await self._still_stored(known)
         if known is not None and path.stat().st_size == known.size_bytes:
             return known
         shelf = self.shelf
         return await in_thread(lambda stop: shelf.hash(sha256, stop))
+
+    async def _still_stored(self, known: Blob | None) -> Blob | None:
+        """Somebody may have emptied the bucket."""
+        if known is None or self._storage is None or self._stored is None:
+            return None
+        if await self._storage.find(known.sha256) == known.size_bytes:
+            return known
+        log.warning("a file of the storage is lost", sha256=known.sha256)
+        async with self._database.transaction() as tx:
+            await file_store.drop_holder(tx, self._stored, (known.sha256,))
+        return None
 
     # --- what nobody uses ---
 

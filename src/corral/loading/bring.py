@@ -42,7 +42,7 @@ class BringKind:
         model = view.model
         if model is None:
             return await give_up(tx, view, _gone(view))
-        await load_store.begin_hold(tx, view.operation.id, self.files.times)
+        await load_store.begin_hold(tx, view.operation.id, self.files.hold.base_s)
         if not view.operation.targets:
             waiting = await self._begin(tx, view, model)
             if waiting is not None:

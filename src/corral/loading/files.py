@@ -9,11 +9,10 @@ from datetime import datetime
 from corral.domain.model import Model
 from corral.domain.operation import Fault
 from corral.loading.fetches import Fetches
+from corral.loading.holding import push
 from corral.loading.view import Next, View, give_up, running
-from corral.policy.loading import STALLED
-from corral.store import loads as load_store
+from corral.policy.loading import STALLED, Hold
 from corral.store.database import Transaction
-from corral.store.loads import HoldTimes
 from corral.store.staged import StagedFile
 
 # How often a fetch is looked at: the row, and with it everybody who watches, is at most so far behind.
@@ -23,7 +22,7 @@ LOOK_S = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNeeds:
     fetches: Fetches
-    times: HoldTimes
+    hold: Hold
 
     async def look(self, tx: Transaction, view: View, model: Model, *, share: float) -> Next | None:
         """Where the fetch of this model is; None if its files are there now. `share` of the bar is the fetch."""
@@ -36,7 +35,7 @@ class FileNeeds:
             return await give_up(tx, view, fetch.fault)
         progress = fetch.progress(share)
         if progress.current_bytes != view.operation.progress.current_bytes:
-            await load_store.push_hold(tx, [view.operation.id], self.times)
+            await push(tx, [view.operation.id], self.hold)
         elif is_over(view.operation.deadline_at, view.now):
             self.fetches.stop(view.operation.id)
             text = f"Nothing of the files has come for too long. {fetch.problem}".strip()

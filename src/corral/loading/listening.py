@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from corral.domain.operation import TargetState
+from corral.loading.holding import push
 from corral.operations.hearing import BIGINT_MAX, Taken
-from corral.policy.loading import LOAD_SLACK_S, Hold, has_moved, is_at_the_engine, take_load
+from corral.policy.loading import Hold, has_moved, is_at_the_engine, take_load
 from corral.policy.progress import Change, News, Standing
 from corral.store import loads as store
 from corral.store.database import Transaction
-from corral.store.loads import HoldTimes, LoadNews
+from corral.store.loads import LoadNews
 
 THREADS_MAX = 2**15
 
@@ -24,22 +25,18 @@ THREADS_MAX = 2**15
 class LoadListener:
     hold: Hold = field(default_factory=Hold)
 
-    @property
-    def times(self) -> HoldTimes:
-        return HoldTimes(base_s=self.hold.base_s, stall_s=self.hold.stall, cap_s=self.hold.cap)
-
     def take(self, standing: Standing, news: News) -> Change | None:
         return take_load(standing, news)
 
     async def took(self, tx: Transaction, taken: Sequence[Taken]) -> None:
         moved = [one for one in taken if has_moved(one.before.progress, one.change.target.progress)]
-        await store.push_hold(tx, {one.change.target.operation_id for one in moved}, self.times)
         starting = [
             one
             for one in moved
             if is_at_the_engine(one.change.target.progress) and not is_at_the_engine(one.before.progress)
         ]
-        await store.push_hold_for_engines(tx, {one.change.target.operation_id for one in starting}, LOAD_SLACK_S)
+        engines = {one.change.target.operation_id for one in starting}
+        await push(tx, {one.change.target.operation_id for one in moved}, self.hold, engines=engines)
         await store.mark_loaded(tx, [news_of(one) for one in _with(taken, TargetState.SUCCESS)])
         await store.mark_loading(tx, [news_of(one) for one in starting])
         for one in _with(taken, TargetState.ERROR):

@@ -66,7 +66,7 @@ class LoadKind:
         refusal = _refusal(view)
         if model is None or refusal is not None:
             return await give_up(tx, view, refusal or _gone(view))
-        await load_store.begin_hold(tx, view.operation.id, self.files.times)
+        await load_store.begin_hold(tx, view.operation.id, self.files.hold.base_s)
         over = is_over(view.operation.deadline_at, view.now)
         there = await _still_there(tx, view)
         found = [(t, end_of(t, view.nodes.get(t.node), is_over=over) or _in_vain(t, there)) for t in view.open]

@@ -95,7 +95,7 @@ class Loading:
         teller = Teller(world.bus, limit=options.fan_out, numbers=world.numbers)
         places = Places(library=world.library, credentials=world.credentials)
         listener = LoadListener(hold=options.hold)
-        files = FileNeeds(fetches=self.fetches, times=listener.times)
+        files = FileNeeds(fetches=self.fetches, hold=options.hold)
         busy = Patience(BUSY_LOOKS)
         bring = BringKind(placer=self.placer, files=files, teller=teller, places=places, ids=world.ids)
         return Pool(

@@ -300,49 +300,54 @@ async def want_stops(tx: Transaction, operation_id: OperationId, node_ids: Colle
 
 # --- how long a load may take: `deadline_at` is the end of its hold ---
 
-_PUSH = text("""
-    UPDATE operations o SET deadline_at = GREATEST(
-            COALESCE(o.deadline_at, o.created_at + make_interval(secs => :base_s)),
-            LEAST(corral_now() + make_interval(secs => :stall_s),
-                  COALESCE(o.started_at, o.created_at) + make_interval(secs => :cap_s)))
-     WHERE o.id = ANY(CAST(:ids AS uuid[])) AND o.kind IN ('model_load', 'model_install', 'model_stage')
-""")
-_PUSH_ENGINE = text("""
-    UPDATE operations o SET deadline_at = GREATEST(o.deadline_at, corral_now() + make_interval(secs => b.budget_s))
-      FROM (SELECT t.operation_id, max(COALESCE((t.build -> 'load' ->> 'budget_s')::double precision, 0)) + :slack_s
-                   AS budget_s
-              FROM operation_targets t WHERE t.operation_id = ANY(CAST(:ids AS uuid[])) GROUP BY t.operation_id) AS b
-     WHERE o.id = b.operation_id
-""")
 _BEGIN = text("""
     UPDATE operations SET deadline_at = corral_now() + make_interval(secs => :base_s)
      WHERE id = CAST(:id AS uuid) AND deadline_at IS NULL
 """)
+_READ_HOLDS = text("""
+    SELECT o.id::text AS id, COALESCE(o.started_at, o.created_at) AS began, o.deadline_at, corral_now() AS now,
+           (SELECT max((t.build -> 'load' ->> 'budget_s')::double precision)
+              FROM operation_targets t WHERE t.operation_id = o.id) AS budget_s
+      FROM operations o
+     WHERE o.id = ANY(CAST(:ids AS uuid[])) AND o.kind IN ('model_load', 'model_install', 'model_stage')
+""")
+_WRITE_HOLDS = text("""
+    UPDATE operations o SET deadline_at = h.until
+      FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS h(id uuid, until timestamptz)
+     WHERE o.id = h.id
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldTimes:
-    base_s: float
-    stall_s: float
-    cap_s: float
+class HoldRow:
+    """When a load began, how long it may take as of now, and what its engines are given to become ready."""
+
+    id: str
+    began: datetime
+    until: datetime | None
+    now: datetime
+    budget_s: float
 
 
-async def begin_hold(tx: Transaction, operation_id: OperationId, times: HoldTimes) -> None:
+async def begin_hold(tx: Transaction, operation_id: OperationId, base_s: float) -> None:
     """The clock starts; once."""
-    await tx.execute(_BEGIN, {"id": operation_id, "base_s": times.base_s})
+    await tx.execute(_BEGIN, {"id": operation_id, "base_s": base_s})
 
 
-async def push_hold(tx: Transaction, operation_ids: Collection[str], times: HoldTimes) -> None:
-    """Something has moved. The caller has locked the operations."""
-    if operation_ids:
-        numbers = {"base_s": times.base_s, "stall_s": times.stall_s, "cap_s": times.cap_s}
-        await tx.execute(_PUSH, {"ids": sorted(operation_ids)} | numbers)
+async def read_holds(tx: Transaction, operation_ids: Collection[str]) -> list[HoldRow]:
+    """The caller has locked the operations."""
+    if not operation_ids:
+        return []
+    return [
+        HoldRow(id=row.id, began=row.began, until=row.deadline_at, now=row.now, budget_s=row.budget_s or 0.0)
+        for row in await tx.execute(_READ_HOLDS, {"ids": sorted(operation_ids)})
+    ]
 
 
-async def push_hold_for_engines(tx: Transaction, operation_ids: Collection[str], slack_s: float) -> None:
-    """From here on nothing moves: the engines have their own budget, and the hold outlives it."""
-    if operation_ids:
-        await tx.execute(_PUSH_ENGINE, {"ids": sorted(operation_ids), "slack_s": slack_s})
+async def write_holds(tx: Transaction, until: Mapping[str, datetime]) -> None:
+    if until:
+        batch = [{"id": key, "until": moment.isoformat()} for key, moment in sorted(until.items())]
+        await tx.execute(_WRITE_HOLDS, {"batch": json.dumps(batch)})
 
 
 # --- reading for a decision ---

@@ -24,8 +24,9 @@ SHORTEST_WAIT_S = 0.05
 GATHERED_BYTES_MAX = 8 * 1024 * 1024
 # A single event that is larger is passed on in pieces.
 EVENT_BYTES_MAX = 1024 * 1024
-# The engine at that address is not the one that our key is for, or does not take calls now.
-_NOT_OURS = frozenset({401, 403})
+# The engine at that address is not the one that our key is for.
+_NOT_OURS = 401
+# It takes no calls now.
 _NOT_NOW = 503
 
 
@@ -87,8 +88,9 @@ class Relay:
         return min(asked_s, self._wait_s or asked_s)
 
     async def _answer(self, visit: Visit, held: Held, answer: EngineAnswer, sink: Sink) -> None:
-        if answer.status in _NOT_OURS:
-            raise EngineLost(f"The engine at {held.replica.address} does not know our key.", code="engine_mismatch")
+        if answer.status == _NOT_OURS:
+            # As good as nobody: the port belongs to another process by now.
+            raise EngineRefused(f"The engine at {held.replica.address} does not know our key.", code="engine_mismatch")
         if answer.status == _NOT_NOW and visit.has_others(held.replica.id):
             raise _TryAnother
         if answer.content_type.startswith(STREAM) and answer.status < 300:

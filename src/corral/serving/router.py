@@ -92,16 +92,16 @@ class Router:
         place = self.snapshot.place(open_now[chosen.id])
         return self.use.take(open_now[chosen.id], place.name if place else "")
 
-    async def remove(self, replica: Replica) -> bool:
-        """Nobody listens at its address. False if the registry cannot be told now."""
+    async def remove(self, replica: Replica, reason: str) -> bool:
+        """It is not at its address any more. False if the registry cannot be told now."""
         try:
             async with self._database.transaction() as tx:
-                was_there = await use_store.remove_refused(tx, replica)
+                was_there = await use_store.remove_refused(tx, replica, reason)
             await self.snapshot.refresh([replica.model])
         except StoreUnavailable:
             return False
         if was_there:
-            log.warning("replica is gone", model=replica.model, node=replica.node_id, index=replica.index)
+            log.warning("replica is gone", model=replica.model, node=replica.node_id, reason=reason)
         return True
 
     def visit(self, model: Served, wait_s: float) -> Visit:
@@ -157,11 +157,11 @@ class Visit:
             await self._wait()
 
     async def refused(self, held: Held, error: CorralError) -> None:
-        """Nobody listened. Its row goes; if it cannot go now, this replica has failed for this request."""
+        """Nobody listened, or somebody else. Its row goes; if it cannot go now, it has failed for this request."""
         held.release()
         self._without.add(held.replica.id)
         self._router.use.rest(held.replica.id)
-        if not await self._router.remove(held.replica):
+        if not await self._router.remove(held.replica, error.message):
             self._failure = error
 
     def lost(self, held: Held, error: CorralError) -> None:

@@ -106,8 +106,8 @@ async def list_loaded(tx: Transaction, only: Collection[str] | None = None) -> l
     ]
 
 
-async def remove_refused(tx: Transaction, replica: Replica) -> bool:
-    """Nobody listens at its address: the row goes, if it is still the same one with the same address."""
+async def remove_refused(tx: Transaction, replica: Replica, reason: str) -> bool:
+    """It is not at its address any more: the row goes, if it is still the same one with the same address."""
     held = await tx.execute(
         select(replicas.c.id)
         .where(
@@ -121,7 +121,7 @@ async def remove_refused(tx: Transaction, replica: Replica) -> bool:
     if held.one_or_none() is None:
         return False
     place = (replica.node_id, replica.model, replica.index)
-    return await replica_store.remove_ended(tx, [place], "nobody listens at its address") > 0
+    return await replica_store.remove_ended(tx, [place], reason) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

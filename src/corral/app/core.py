@@ -195,47 +195,11 @@ class Core:
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
         self._presence = Presence(world.database, self._row())
         self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s)
-        self.feed_loop = self._loop("feed", FEED_INTERVAL_S, self.feed.tick)
-        self.flush_loop = self._loop("heartbeats", options.heartbeat_flush_s, self._flush)
-        self.leader_loop = self._loop("leader", options.leader_lease_s / 3, self.leader.tick)
-        self.liveness_loop = self._loop("liveness", options.liveness_interval_s, self._find_lost, leader_only=True)
-        self.presence_loop = self._loop("presence", PRESENCE_INTERVAL_S, self._presence.tick)
-        self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
-        self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
-        self.model_gallery_loop = self._loop(
-            "model galleries", refreshing.LOOK_INTERVAL_S, self.model_refresher.tick, leader_only=True
-        )
-        self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
-        self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
-        self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
-        self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
         self.replicas = ReplicaCheck(world.database, self.leader, self.loading.ask_running)
-        self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
-        self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
-        self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
         self.scaling = Scaling(world.database, self.leader, self._ask_for, idle_s=options.model_idle_s)
-        self.scaling_loop = self._loop("scaling", scaling.INTERVAL_S, self.scaling.tick, leader_only=True)
+        self._loops = self._make_loops()
         self.loading.connect(
             call=self.dispatcher.call, wake_stops=self.stop_loop.wake, wake_removals=self.removal_loop.wake
-        )
-        self._loops = (
-            self.presence_loop,
-            self.feed_loop,
-            self.flush_loop,
-            self.leader_loop,
-            self.liveness_loop,
-            self.prune_loop,
-            self.gallery_loop,
-            self.model_gallery_loop,
-            self.upgrade_loop,
-            self.library_loop,
-            self.count_loop,
-            self.use_loop,
-            self.stop_loop,
-            self.removal_loop,
-            self.replica_loop,
-            self.scaling_loop,
-            *self.dispatcher.loops,
         )
         world.database.after_commit = self._committed
         self.parts = self._make_parts()
@@ -313,6 +277,48 @@ class Core:
         kind = refreshing.Kind(name="models", read=read_models)
         world, galleries = self._world, self._options.model_galleries
         return Refresher(world.database, world.fetcher, world.clock, galleries, pace=pace, kind=kind)
+
+    def _make_loops(self) -> tuple[Loop, ...]:
+        """In the order in which they are started; they end in the opposite one."""
+        self.feed_loop = self._loop("feed", FEED_INTERVAL_S, self.feed.tick)
+        self.flush_loop = self._loop("heartbeats", self._options.heartbeat_flush_s, self._flush)
+        self.leader_loop = self._loop("leader", self._options.leader_lease_s / 3, self.leader.tick)
+        self.liveness_loop = self._loop(
+            "liveness", self._options.liveness_interval_s, self._find_lost, leader_only=True
+        )
+        self.presence_loop = self._loop("presence", PRESENCE_INTERVAL_S, self._presence.tick)
+        self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
+        self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
+        self.model_gallery_loop = self._loop(
+            "model galleries", refreshing.LOOK_INTERVAL_S, self.model_refresher.tick, leader_only=True
+        )
+        self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
+        self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
+        self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
+        self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
+        self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
+        self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
+        self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
+        self.scaling_loop = self._loop("scaling", scaling.INTERVAL_S, self.scaling.tick, leader_only=True)
+        return (
+            self.presence_loop,
+            self.feed_loop,
+            self.flush_loop,
+            self.leader_loop,
+            self.liveness_loop,
+            self.prune_loop,
+            self.gallery_loop,
+            self.model_gallery_loop,
+            self.upgrade_loop,
+            self.library_loop,
+            self.count_loop,
+            self.use_loop,
+            self.stop_loop,
+            self.removal_loop,
+            self.replica_loop,
+            self.scaling_loop,
+            *self.dispatcher.loops,
+        )
 
     def _make_dispatcher(self) -> Dispatcher:
         options, world = self._options, self._world

@@ -12,9 +12,11 @@ from corral.api.metrics import Metrics
 SOME_ID = "00000000-0000-4000-8000-000000000000"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 # For whoever has a key, also one that administers nothing.
-FOR_EVERYBODY = frozenset({"/api/models/capabilities"})
+FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-status"})
 # Stream for ever; tested on their own.
 STREAMS = ("/api/events", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
+# What stands in an address where no id does.
+_VALUES = {"sha256": "0" * 64}
 # A body that each writing route accepts, so that nothing but the tested thing can be wrong with the call.
 _BODIES: dict[str, Any] = {
     "/api/tokens": {"name": "t"},
@@ -32,6 +34,7 @@ _BODIES: dict[str, Any] = {
     "{node}/backends/delete": {"backend": "b"},
     "{node}/backends/start": {"backend": "b"},
     "{node}/backends/stop": {"all": True},
+    "{node_id}/holdings": {"boot_id": "b" * 36},
     "{node_id}/backends": {"boot_id": "b" * 36, "backends": []},
     "/api/models/rename": {"names": {"a": "b"}},
     "/api/models/rollback/{name}": {"revision": 1},
@@ -72,7 +75,7 @@ class Operation:
         return "{node}" in self.template or "{node_id}" in self.template
 
     def path(self, **values: str) -> str:
-        return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], SOME_ID), self.template)
+        return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], _VALUES.get(match[1], SOME_ID)), self.template)
 
     @property
     def body(self) -> Any:

@@ -39,7 +39,8 @@ async def fresh_database(address: str, template: str = TEMPLATE) -> AsyncIterato
     name = f"test_{next(_numbers)}"
     connection = await asyncpg.connect(url_of(address, "postgres"))
     try:
-        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        # Copied as files: a third of the time that it takes through the log, and nobody has to recover it.
+        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY')
         try:
             yield url_of(address, name)
         finally:

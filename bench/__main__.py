@@ -9,9 +9,16 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import heartbeats, operations, silence, start
+from bench import heartbeats, operations, placement, silence, staging, start
 
-SUITE = {"start": start.run, "heartbeats": heartbeats.run, "silence": silence.run, "operations": operations.run}
+SUITE = {
+    "start": start.run,
+    "heartbeats": heartbeats.run,
+    "silence": silence.run,
+    "operations": operations.run,
+    "placement": placement.run,
+    "staging": staging.run,
+}
 
 
 def main(names: list[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.model import FilePart, ModelFile
-from corral.ports.origin import Found, Origins
+from corral.ports.origin import Found, Origins, the_file
 from corral.transfer.chunks import check_sha256
 
 # A folder with more files than this is no model.
@@ -78,8 +78,9 @@ async def _resolve_one(origins: Origins, file: ModelFile, part: FilePart) -> lis
 
 
 def _single(found: Sequence[Found], part: FilePart) -> Found:
-    if len(found) == 1:
-        return found[0]
+    one = the_file(found)
+    if one is not None:
+        return one
     raise Unprocessable(
         f"{part.uri.partition('?')[0]} is a folder of {len(found)} files, where one file is wanted.",
         hint="Name the file in the address, or let the path end with a slash.",

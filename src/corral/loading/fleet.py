@@ -95,23 +95,38 @@ async def read_registry(tx: Transaction, model: Model, catalog: Builds) -> Regis
 
 def _as_if_reported(nodes: Sequence[Node], replicas: Sequence[Replica]) -> list[Node]:
     """With what was loaded since the last heartbeat set aside: the node has not said yet that it is gone."""
-    newer: dict[NodeId, list[Replica]] = {}
-    beats = {node.id: node.last_heartbeat_at for node in nodes}
+    here: dict[NodeId, list[Replica]] = {}
     for replica in replicas:
-        beat = beats.get(replica.node_id)
-        is_loaded = replica.state is ReplicaState.LOADED and replica.loaded_at is not None
-        if is_loaded and beat is not None and replica.loaded_at is not None and replica.loaded_at > beat:
-            newer.setdefault(replica.node_id, []).append(replica)
-    return [
-        replace(
-            node,
-            reserved_vram=node.reserved_vram + sum(one.vram_bytes or 0 for one in newer[node.id]),
-            reserved_ram=node.reserved_ram + sum(one.ram_bytes or 0 for one in newer[node.id]),
-        )
-        if node.id in newer
-        else node
-        for node in nodes
+        here.setdefault(replica.node_id, []).append(replica)
+    return [_less_newer(node, here[node.id]) if node.id in here else node for node in nodes]
+
+
+def _less_newer(node: Node, rows: Sequence[Replica]) -> Node:
+    """A heartbeat is written a moment after the machine was read, so a reading may be older than it looks: whatever it
+    says, a node never has more left than its size less all that stands on it."""
+    beat, hardware = node.last_heartbeat_at, node.hardware
+    newer = [
+        row
+        for row in rows
+        if row.state is ReplicaState.LOADED and row.loaded_at is not None and beat is not None and row.loaded_at > beat
     ]
+    vram = node.reserved_vram + sum(row.vram_bytes or 0 for row in newer)
+    ram = node.reserved_ram + sum(row.ram_bytes or 0 for row in newer)
+    all_vram, all_ram = sum(row.vram_bytes or 0 for row in rows), sum(row.ram_bytes or 0 for row in rows)
+    vram = _at_least(vram, hardware.available_vram, hardware.total_vram, all_vram)
+    if hardware.unified_memory:
+        # Both are taken of the one memory.
+        ram = _at_least(ram + vram, hardware.available_ram, hardware.total_ram, all_ram + all_vram) - vram
+    else:
+        ram = _at_least(ram, hardware.available_ram, hardware.total_ram, all_ram)
+    if (vram, ram) == (node.reserved_vram, node.reserved_ram):
+        return node
+    return replace(node, reserved_vram=vram, reserved_ram=ram)
+
+
+def _at_least(reserved: int, available: int | None, total: int | None, taken: int) -> int:
+    """So much set aside that no more is left than `total` less `taken`."""
+    return reserved if available is None or not total else max(reserved, available - (total - taken))
 
 
 def _engines(

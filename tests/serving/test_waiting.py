@@ -12,7 +12,16 @@ import pytest
 
 from corral.app.settings.values import parse_limit_s
 from corral.store.database import Database
-from tests.serving.scene import PretendLoads, address_of, an_engine, no_replicas, put_model, put_replica, settled
+from tests.serving.scene import (
+    PretendLoads,
+    address_of,
+    an_engine,
+    keep_only_the_feed,
+    no_replicas,
+    put_model,
+    put_replica,
+    settled,
+)
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.support.nodes import joined
 from tests.support.waiting import eventually
@@ -35,6 +44,8 @@ async def cluster(
             await stack.enter_async_context(running_frontend(url, loads=loads, request_wait_s=wait_s))
             for _ in range(count)
         ]
+        for frontend in frontends:
+            await keep_only_the_feed(frontend)
         await put_model(loads.database)
         await settled(*frontends)
         yield frontends

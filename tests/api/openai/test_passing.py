@@ -18,13 +18,14 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
 from corral.domain.errors import StoreUnavailable
-from corral.store.database import count_statements
+from corral.store.database import Database, count_statements
 from tests.bus.nats_server import free_port
 from tests.engines.running import Engine
 from tests.serving.scene import (
     PretendLoads,
     address_of,
     an_engine,
+    keep_only_the_feed,
     list_rows,
     put_model,
     put_replica,
@@ -53,12 +54,12 @@ def other(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-async def cold(database_url: str) -> AsyncIterator[tuple[RunningFrontend, PretendLoads]]:
+async def cold(database_url: str, database: Database) -> AsyncIterator[tuple[RunningFrontend, PretendLoads]]:
     """A frontend whose loads happen when the test says so."""
-    async with running_frontend(database_url) as first:
-        loads = PretendLoads(first.database)
-        async with running_frontend(database_url, loads=loads) as frontend:
-            yield frontend, loads
+    loads = PretendLoads(database)
+    async with running_frontend(database_url, loads=loads) as frontend:
+        await keep_only_the_feed(frontend)
+        yield frontend, loads
 
 
 def client_of(frontend: RunningFrontend) -> AsyncOpenAI:

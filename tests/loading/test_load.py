@@ -15,8 +15,7 @@ from corral.operations.admission import Admission
 from corral.store import operations as operation_store
 from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, ModelWorker, machines, sha_of
-from tests.loading.scene import ask, edit, put_loaded, put_model, reserved, rows, states, use
-from tests.operations.driving import notes
+from tests.loading.scene import ask, edit, put_loaded, put_model, reserved, rows, states
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, Hub
 from tests.operations.scene import catalog, ids, read, sql
 from tests.support.waiting import eventually
@@ -487,104 +486,6 @@ async def test_a_paused_load_goes_on_as_the_same_operation(
     await one.load_done()
     await frontend.run()
     assert (await read(database, operation)).state is OperationState.COMPLETED
-
-
-@pytest.mark.behaviour("NODE-80")
-@pytest.mark.behaviour("NODE-81")
-async def test_the_hold_follows_what_moves_and_silence_ends_it(
-    database: Database, hub: Hub, frontend: LoadFrontend
-) -> None:
-    (one,) = await machines(database, hub, "a")
-    await put_model(database)
-    operation = await ask(frontend)
-    await frontend.run()
-    began = (await read(database, operation)).deadline_at
-    assert began is not None
-    # As if it had gone on for 24 minutes of the 25, with bytes all the while.
-    await sql(database, "UPDATE operations SET deadline_at = corral_now() + interval '1 minute'")
-    await one.move(10.0, phase="staging", current_bytes=1)
-    await frontend.run()
-    rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
-    assert 590 < rest[0].s <= 600
-    # A trickle does not push it beyond the cap.
-    await sql(
-        database,
-        "UPDATE operations SET started_at = corral_now() - interval '24 hours', deadline_at = corral_now()"
-        " + interval '1 s'",
-    )
-    await one.move(11.0, phase="staging", current_bytes=2)
-    await frontend.run()
-    rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
-    assert rest[0].s <= 1
-    await sql(database, "UPDATE operations SET deadline_at = corral_now() - interval '1 s'")
-    frontend.dispatcher.call(operation.id)
-    await frontend.run_ahead()
-    seen = await read(database, operation)
-    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "load_stalled")
-    assert [cancel.job_id for cancel in one.cancelled] == [one.loads[0].job_id]
-    assert await rows(database) == []
-
-
-@pytest.mark.behaviour("NODE-79")
-async def test_an_engine_that_loads_without_a_byte_has_its_own_budget(
-    database: Database, hub: Hub, frontend: LoadFrontend
-) -> None:
-    (one,) = await machines(database, hub, "a")
-    await put_model(database, load_timeout_s=7200.0)
-    await ask(frontend)
-    await frontend.run()
-    await one.move(60.0, phase="loading")
-    await frontend.run()
-    rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
-    assert 7400 < rest[0].s <= 7500
-
-
-@pytest.mark.behaviour("NODE-93")
-async def test_when_everything_that_could_go_is_in_use_it_says_so(
-    database: Database, hub: Hub, frontend: LoadFrontend
-) -> None:
-    (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
-    busy = await put_loaded(database, one.node, await put_model(database, "busy"), ram_bytes=6 * GIB)
-    await use(database, busy)
-    await put_model(database, ram_bytes=4 * GIB)
-    operation = await ask(frontend)
-    await frontend.run_ahead(turns=6)
-    seen = await read(database, operation)
-    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "eviction_busy")
-    assert await states(database) == ["loaded"]
-
-
-@pytest.mark.behaviour("NODE-95")
-@pytest.mark.behaviour("NODE-96")
-async def test_an_eviction_ends_exactly_the_chosen_process_before_the_engine_starts(
-    database: Database, hub: Hub, frontend: LoadFrontend
-) -> None:
-    (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
-    for name, size in (("small", 1), ("right", 4)):
-        model = await put_model(database, name)
-        row = await put_loaded(database, one.node, model, ram_bytes=size * GIB, address=f"127.0.0.1:80{size}0")
-        one.run(name, 0, model.run_hash, address=row.address)
-    await put_model(database, ram_bytes=4 * GIB)
-    one.stop_problem = "It does not end."
-    operation = await ask(frontend)
-    await frontend.run()
-    seen = await read(database, operation)
-    assert (seen.message, seen.progress.phase) == ("Making room for chat on a", "making_room")
-    assert not one.loads
-    assert {row.model: str(row.state) for row in await rows(database)} == {
-        "chat": "staging",
-        "right": "unloading",
-        "small": "loaded",
-    }
-    one.stop_problem = ""
-    await sql(database, "UPDATE replicas SET stop_due_at = corral_now() WHERE state = 'unloading'")
-    await frontend.run_ahead()
-    assert {stop.process_key for stop in one.stops} == {"right#0"}
-    assert {stop.expected_address for stop in one.stops} == {"127.0.0.1:8040"}
-    assert len(one.loads) == 1
-    events = await sql(database, "SELECT kind, key, data FROM outbox WHERE kind = 'replica.removed'")
-    assert [(event.key, event.data["reason"]) for event in events] == [("right", "Evicted for chat.")]
-    assert any("right" in line for line in await notes(database, operation))
 
 
 async def test_a_failed_load_is_retried_as_an_operation_of_its_own(

@@ -14,21 +14,21 @@ from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
 from corral.loading import holdings
 from corral.loading.admission import Loads, check, named_nodes
-from corral.loading.bring import BringKind
-from corral.loading.commands import Places
-from corral.loading.ending import DeleteKind, UnloadKind
 from corral.loading.fetches import Fetches
-from corral.loading.files import FileNeeds, is_somewhere
 from corral.loading.fleet import EngineChoice
 from corral.loading.holdings import Holdings
+from corral.loading.kinds.bring import BringKind
+from corral.loading.kinds.commands import Places
+from corral.loading.kinds.ending import DeleteKind, UnloadKind
+from corral.loading.kinds.files import FileNeeds, is_somewhere
+from corral.loading.kinds.load import BUSY_LOOKS, LoadKind
+from corral.loading.kinds.view import Patience
 from corral.loading.listening import LoadListener
-from corral.loading.load import BUSY_LOOKS, LoadKind
 from corral.loading.placing import Attempt, Decided, PlaceOptions, Placer
 from corral.loading.removing import Remover
 from corral.loading.request import Wanted
 from corral.loading.step import LoadStepper
 from corral.loading.stopping import Stopper
-from corral.loading.view import Patience
 from corral.operations.apply import Teller
 from corral.operations.numbers import Numbers, Uncounted
 from corral.operations.planning import Builds

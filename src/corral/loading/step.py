@@ -17,8 +17,8 @@ from corral.domain.errors import LeaseLost
 from corral.domain.node import NodeId
 from corral.domain.operation import OPEN, Fault, OperationKind, OperationState
 from corral.loading.fetches import Fetches
+from corral.loading.kinds.view import Kind, Next, View, Work, failed, give_up, nodes_of, reread
 from corral.loading.request import Wanted
-from corral.loading.view import Kind, Next, View, Work, failed, give_up, nodes_of, reread
 from corral.operations.apply import Teller, Told
 from corral.operations.hearing import Listener, Said, delta_of, take_in
 from corral.operations.step import Stepped

@@ -9,7 +9,7 @@ from corral.bus.messages import BlobPlace, FileItem, LoadModel, StageModel
 from corral.domain.model import Model
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Target
-from corral.loading.view import plan_of
+from corral.loading.kinds.view import plan_of
 from corral.ports.credentials import READS_BLOBS, BusCredentials
 from corral.ports.library import ModelLibrary
 from corral.runtime.guard import Failed, attempt

@@ -16,10 +16,9 @@ from corral.domain.model import Model
 from corral.domain.node import NodeId
 from corral.domain.operation import Fault, Phase, Progress, Target, TargetState
 from corral.domain.replica import Replica, ReplicaState
-from corral.loading.commands import Places, load_command
-from corral.loading.files import FileNeeds, are_known, is_over, is_somewhere
-from corral.loading.placing import Attempt, Placer
-from corral.loading.view import (
+from corral.loading.kinds.commands import Places, load_command
+from corral.loading.kinds.files import FileNeeds, are_known, is_over, is_somewhere
+from corral.loading.kinds.view import (
     Next,
     Patience,
     View,
@@ -33,6 +32,7 @@ from corral.loading.view import (
     reread,
     running,
 )
+from corral.loading.placing import Attempt, Placer
 from corral.operations.apply import Teller, Told
 from corral.policy import faults
 from corral.policy.dispatch import can_be_asked, can_be_sent

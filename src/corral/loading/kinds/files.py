@@ -10,7 +10,7 @@ from corral.domain.model import Model
 from corral.domain.operation import Fault
 from corral.loading.fetches import Fetches
 from corral.loading.holding import push
-from corral.loading.view import Next, View, give_up, running
+from corral.loading.kinds.view import Next, View, give_up, running
 from corral.policy.loading import STALLED, Hold
 from corral.store.database import Transaction
 from corral.store.staged import StagedFile

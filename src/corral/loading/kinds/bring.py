@@ -11,11 +11,22 @@ from corral.bus.subjects import MODEL_STAGE
 from corral.domain.model import Model
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Fault, JobId, OperationKind, Target, TargetState
-from corral.loading.commands import Places, stage_command
-from corral.loading.files import FileNeeds, are_known, is_over, is_somewhere
 from corral.loading.fleet import Registry
+from corral.loading.kinds.commands import Places, stage_command
+from corral.loading.kinds.files import FileNeeds, are_known, is_over, is_somewhere
+from corral.loading.kinds.view import (
+    Next,
+    View,
+    Work,
+    completed,
+    end_targets,
+    failed,
+    give_up,
+    plan_of,
+    reread,
+    running,
+)
 from corral.loading.placing import Placer, holders
-from corral.loading.view import Next, View, Work, completed, end_targets, failed, give_up, plan_of, reread, running
 from corral.operations.apply import Teller, Told
 from corral.policy.dispatch import Verdict, can_be_asked, can_be_sent
 from corral.policy.loading import asked_at, end_of, sources_of

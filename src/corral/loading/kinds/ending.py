@@ -14,7 +14,7 @@ from corral.domain.errors import NotFound
 from corral.domain.node import NodeId
 from corral.domain.operation import Fault, JobId, OperationState, Phase, Progress, Target, TargetState
 from corral.domain.replica import Replica
-from corral.loading.view import Next, View, completed, end_targets, failed, reread
+from corral.loading.kinds.view import Next, View, completed, end_targets, failed, reread
 from corral.models import catalog as model_flow
 from corral.policy.dispatch import Verdict, can_be_asked
 from corral.policy.faults import NODE_REMOVED

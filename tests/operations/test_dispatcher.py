@@ -411,7 +411,7 @@ async def test_a_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once
     assert states(await read(database, operation)) == {"old": "working"}
 
 
-@pytest.mark.behaviour("OPS-57")
+@pytest.mark.behaviour("OPS-57", "NODE-99")
 async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_were_stopped(
     database: Database, hub: Hub
 ) -> None:

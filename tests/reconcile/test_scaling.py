@@ -235,6 +235,16 @@ async def test_a_refusal_is_no_setback_and_the_other_models_get_their_turn(
     assert (await rule(database)).unsatisfiable_ticks == 0
 
 
+@pytest.mark.behaviour("NODE-54")
+async def test_a_rule_for_a_model_that_nobody_has_described_asks_nobody_for_anything(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_nodes(database, "a")
+    await put_rule(database, min_replicas=1)
+    done = await scaling.tick()
+    assert (done.models, asked.wishes) == (0, [])
+
+
 async def test_a_disabled_model_is_left_alone(database: Database, scaling: Scaling, asked: Asked) -> None:
     await put_nodes(database, "a")
     await put_model(database, is_enabled=False)

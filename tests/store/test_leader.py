@@ -118,7 +118,7 @@ async def test_a_frontend_that_never_led_writes_nothing(database: Database) -> N
             await tick()
 
 
-@pytest.mark.behaviour("LEAD-3")
+@pytest.mark.behaviour("LEAD-3", "NODE-136")
 async def test_nobody_takes_over_while_a_fenced_write_is_under_way(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()

@@ -102,7 +102,9 @@ def _engine(url: str, pool_size: int) -> AsyncEngine:
             "command_timeout": STATEMENT_LIMIT_S,
             "server_settings": {
                 "application_name": "corral",
+                # Whatever the server is set to: a limit meant for other programs does not end our waits.
                 "lock_timeout": "10s",
+                "statement_timeout": f"{STATEMENT_LIMIT_S:.0f}s",
                 "idle_in_transaction_session_timeout": "30s",
                 "timezone": "UTC",
                 "jit": "off",

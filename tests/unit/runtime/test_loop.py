@@ -55,7 +55,7 @@ async def _pass(loop: Loop) -> Any:
     return waiting.result()
 
 
-@pytest.mark.behaviour("RUN-5")
+@pytest.mark.behaviour("RUN-5", "NODE-136")
 async def test_a_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop]) -> None:
     tick = Passes(RuntimeError("away"), RuntimeError("away"), "back")
     loop = loops(tick)

@@ -91,7 +91,7 @@ async def test_what_a_fenced_owner_writes_changes_nothing(database: Database, hu
     assert before.owner == "frontend-2"
     hold = Hold(id=operation.id, owner="frontend-1", fence=before.fence - 1)
     with pytest.raises(LeaseLost):
-        await old.dispatcher._stepper.step(hold)
+        await old.dispatcher._steps["backend"].step(hold)
     assert await read(database, operation) == before
     await old.dispatcher.renew()
     assert not old.dispatcher.held

@@ -57,6 +57,8 @@ def client_over(transport: WireTransport, ids: SimIds) -> CorralClient:
         client.operations,
         client.intents,
         client.backends,
+        client.models,
+        client.rules,
     )
     for holder in (client, *parts):
         holder._transport = transport

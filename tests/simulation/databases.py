@@ -16,6 +16,7 @@ import asyncpg
 from corral.adapters.system import SystemClock
 from corral.store.database import Database
 from corral.store.migrate import migrate
+from tests.simulation.models.witness import WITNESS_OF_MODELS
 from tests.simulation.operations.witness import WITNESS_OF_OPERATIONS
 
 TEMPLATE = "simulation_template"
@@ -54,6 +55,7 @@ async def _make_template(address: str) -> None:
         await database.close()
     await _execute(address, TEMPLATE, VIRTUAL_TIME_AND_WITNESS)
     await _execute(address, TEMPLATE, WITNESS_OF_OPERATIONS)
+    await _execute(address, TEMPLATE, WITNESS_OF_MODELS)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ AMBUSHES = ("downloading", "extracting", "committing", "removing", "swapped")
 
 
 class Troublemaker:
+    ambushes: Sequence[str] = AMBUSHES
+
     def __init__(
         self, around: Surround, frontends: Sequence[SimFrontend], workers: Sequence[SimWorker], admin: Admin
     ) -> None:
@@ -246,7 +248,7 @@ class Troublemaker:
     async def _worker_ambush(self, fault: Fault) -> AsyncIterator[None]:
         """The power goes at a certain moment of its next job, or not at all if there is none; then it is back."""
         worker = self._worker(fault)
-        moment = AMBUSHES[int(fault.strength * len(AMBUSHES)) % len(AMBUSHES)]
+        moment = self.ambushes[int(fault.strength * len(self.ambushes)) % len(self.ambushes)]
         worker.lie_in_wait(moment)
         yield
         worker.lie_in_wait(None)

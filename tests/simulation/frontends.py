@@ -97,12 +97,15 @@ class SimFrontend:
             ids=SimIds(around.rng(f"ids of {process}"), clock),
             rng=around.rng(f"jitter of {process}"),
         )
-        core = Core(self.options(process), world, on_crash=self._crashed)
+        core = self.make_core(self.options(process), world)
         self.tune(core)
         self.core = core
         self.feel_conditions()
         self._app = with_edge(_application(self.name, core), core.parts, core.metrics)
         self.machine.run(self._boot(core, self._bus), name="boot")
+
+    def make_core(self, options: CoreOptions, world: World) -> Core:
+        return Core(options, world, on_crash=self._crashed)
 
     def tune(self, core: Core) -> None:
         """Longer pauses than in production: hints have to do their part, and a virtual minute costs less."""

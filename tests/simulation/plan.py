@@ -41,10 +41,18 @@ class Kind(StrEnum):
     # Only where workers have jobs.
     BUS_SHUFFLE = "bus that shuffles"
     WORKER_AMBUSH = "worker killed at a phase of a job"
+    # Only where workers have models.
+    WORKER_KILL = "worker killed, and its engines go on"
+    ENGINE_DEATH = "engines die"
+    ENGINE_STUBBORN = "engines do not end"
+    MEMORY_SHORT = "engines run out of memory"
+    FILES_LOST = "files of models are damaged"
 
 
 # Those that matter to a cluster without jobs.
-MEMBERSHIP_KINDS = [kind for kind in Kind if kind not in (Kind.WORKER_AMBUSH, Kind.BUS_SHUFFLE)]
+_OF_JOBS = (Kind.WORKER_AMBUSH, Kind.BUS_SHUFFLE)
+_OF_MODELS = (Kind.WORKER_KILL, Kind.ENGINE_DEATH, Kind.ENGINE_STUBBORN, Kind.MEMORY_SHORT, Kind.FILES_LOST)
+MEMBERSHIP_KINDS = [kind for kind in Kind if kind not in (*_OF_JOBS, *_OF_MODELS)]
 # The longest that each lasts; kinds that are not here take up to a minute.
 LONGEST_S = {
     Kind.STORE_AWAY: 180.0,

@@ -23,6 +23,7 @@ from corral.worker.agent import Agent, Profile, Surroundings
 from corral.worker.http_control import CALL_TIMEOUT_S, HttpControl, _Frontend
 from corral.worker.identity import Identity
 from corral.worker.link import Duties, Grant, WorkerBus
+from corral.worker.readings import Readings
 from tests.simulation.bus import SimBus
 from tests.simulation.clock import SimClock, SimIds
 from tests.simulation.machine import Machine
@@ -72,6 +73,9 @@ class Work(Protocol):
 
 class SimWorker:
     """`work` is what its machine does beside being a member; without it the worker takes no jobs."""
+
+    labels: Mapping[str, str] = {"rack": "r1"}
+    slots = 1
 
     def __init__(
         self,
@@ -136,8 +140,9 @@ class SimWorker:
             frontend=",".join(self._urls),
             boot_id=boot_id,
             token=self.token,
-            labels={"rack": "r1"},
+            labels=self.labels,
             node_type=self.node_type,
+            max_replicas_per_model=self.slots,
         )
         control = self._control()
         duties = self._work.begin(control, boot_id, services) if self._work is not None else None
@@ -217,13 +222,16 @@ class SimWorker:
             control=control,
             duties=duties,
             open_bus=self._open_bus,
-            readings=SimReadings(self._around, self.name),
+            readings=self.readings(),
             addresses=self._addresses,
             save_identity=self._save,
             new_bus_key=self._new_bus_key,
             clock=self.clock,
             rng=self._around.rng(f"jitter of {self.name}"),
         )
+
+    def readings(self) -> Readings:
+        return SimReadings(self._around, self.name)
 
     def _control(self) -> HttpControl:
         """The product's own, failover and all, over this machine's wire."""

@@ -25,7 +25,7 @@ from corral.worker.jobs.journal import JournalNotWritten
 from corral.worker.jobs.record import JobRecord
 from corral.worker.jobs.runner import JobRunner, RunnerParts
 from corral.worker.link import Duties
-from corral.worker.work import Report
+from corral.worker.work import Files, Processes, Report
 from tests.simulation.chance import Random
 from tests.simulation.clock import SimClock
 from tests.simulation.worlds import Surround
@@ -87,8 +87,7 @@ class MachineWork:
         life = Life(self, boot_id)
         self._life = life
         rng = self._around.rng(f"jitter of the work of {boot_id}")
-        processes = PretendProcesses(self.clock)
-        files = PretendFiles(self.disk, self.clock)
+        processes, files = self.processes(life), self.files(life)
         runner = JobRunner(
             RunnerParts(
                 installer=life.installer,
@@ -119,6 +118,12 @@ class MachineWork:
                 boot_id=boot_id,
             )
         )
+
+    def processes(self, life: Life) -> Processes:
+        return PretendProcesses(self.clock)
+
+    def files(self, life: Life) -> Files:
+        return PretendFiles(self.disk, self.clock)
 
     def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]:
         assert self.runner is not None, "nothing has begun"
@@ -152,6 +157,8 @@ class MachineWork:
 
     def done(self, record: JobRecord) -> None:
         """A job has come to a good end. One wish is carried out by one job, however often it was sent."""
+        if not record.kind.is_change:
+            return
         jobs = self.ledger.done.setdefault(record.event.generation, {})
         jobs.setdefault(record.job_id, self._around.now())
         if len(jobs) > 1:

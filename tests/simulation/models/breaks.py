@@ -1,0 +1,146 @@
+"""Ways to break what the product does about models, for the length of a test, each with words by which the simulator
+has to notice it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from corral.domain.replica import Replica
+from corral.loading import holdings
+from corral.loading.removing import Remover
+from corral.loading.stopping import Stopper
+from corral.policy.placing import filters, scaling
+from corral.policy.placing.filters import Filter
+from corral.policy.routing import Place
+from corral.serving import snapshot
+from corral.serving.use import Use
+from corral.store import loads as load_store
+from corral.store import replicas as replica_store
+from corral.store.database import Transaction
+from corral.store.staged import Removal
+from tests.simulation.plan import Fault as Trouble
+from tests.simulation.plan import Kind, Plan
+
+Patch = pytest.MonkeyPatch
+KILLS = tuple((Kind.WORKER_KILL, 12.0 + 9 * turn, 6.0, turn) for turn in range(3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    name: str
+    apply: Callable[[Patch], None]
+    # One of these has to be said.
+    sentences: tuple[str, ...]
+    # What makes the moment likely in which it matters: kind, start, length, target.
+    faults: tuple[tuple[Kind, float, float, int], ...] = ()
+    # One that shows it today, so that the test is short; those after it are there for tomorrow.
+    first_seed: int = 0
+
+    def plan(self) -> Plan:
+        faults = tuple(
+            Trouble(start_s=start_s, length_s=length_s, kind=kind, target=target, strength=0.8)
+            for kind, start_s, length_s, target in self.faults
+        )
+        return Plan(
+            frontends=2,
+            workers=3,
+            watchers=0,
+            feed_interval_s=4.0,
+            outbox_retention_s=86400.0,
+            faults_end_s=40.0,
+            quiet_s=60.0,
+            faults=faults,
+        )
+
+
+def _memory_is_not_asked_for(patch: Patch) -> None:
+    left = tuple(each for each in filters._QUESTIONS if each[0] not in (Filter.RAM, Filter.THREADS))
+    patch.setattr(filters, "_QUESTIONS", left)
+
+
+def _edits_stop_nothing(patch: Patch) -> None:
+    """An edited model goes on with the engines of its former self, and they get requests."""
+
+    async def nothing(_tx: Transaction, _model: str, _run_hash: str | None, _reason: str = "") -> int:
+        return 0
+
+    async def no_strays(_tx: Transaction) -> int:
+        return 0
+
+    def anybody(_revision: str, _wanted: str, place: Place | None, _selector: Mapping[str, str]) -> bool:
+        return place is not None and place.is_open
+
+    patch.setattr(replica_store, "mark_stale", nothing)
+    patch.setattr(replica_store, "unload_strays", no_strays)
+    patch.setattr(snapshot, "is_candidate", anybody)
+
+
+def _stops_are_not_waited_for(patch: Patch) -> None:
+    async def ended(_stopper: Stopper, _replica: Replica) -> str | None:
+        return None
+
+    patch.setattr(Stopper, "_ask", ended)
+
+
+def _orphans_are_left_alone(patch: Patch) -> None:
+    patch.setattr(holdings._Sorting, "unknown", lambda _sorting, _process: None)
+
+
+def _reservations_stay(patch: Patch) -> None:
+    async def kept(_tx: Transaction, _holders: Collection[str]) -> None:
+        return
+
+    patch.setattr(replica_store, "release", kept)
+    patch.setattr(load_store, "release", kept)
+
+
+def _abandoned_loads_are_forgotten(patch: Patch) -> None:
+    """A load that nobody wants any more loses its row at once; its worker is not told."""
+    patch.setattr(load_store, "abandon", load_store.drop_failed)
+
+
+def _requests_are_counted_for_ever(patch: Patch) -> None:
+    patch.setattr(Use, "let_go", lambda _use, _replica_id: None)
+
+
+def _removals_are_believed(patch: Patch) -> None:
+    async def believed(remover: Remover, removal: Removal) -> None:
+        await remover._write(removal, "")
+
+    patch.setattr(Remover, "_remove", believed)
+
+
+def _no_floor(patch: Patch) -> None:
+    def enough(*_: Any) -> scaling.Decision:
+        return scaling.Decision()
+
+    patch.setattr(scaling, "_to_floor", enough)
+    patch.setattr(scaling, "_spread", enough)
+
+
+BREAKS = (
+    Break(name="memory is not asked for", apply=_memory_is_not_asked_for, sentences=("are promised",)),
+    Break(
+        name="edits stop nothing", apply=_edits_stop_nothing, sentences=("which it was until", "that its model is not")
+    ),
+    Break(name="stops are not waited for", apply=_stops_are_not_waited_for, sentences=("and its process",)),
+    Break(
+        name="orphans are left alone",
+        apply=_orphans_are_left_alone,
+        sentences=("and no row knows it",),
+        faults=KILLS,
+    ),
+    Break(name="reservations stay", apply=_reservations_stay, sentences=("which is no load",)),
+    Break(
+        name="abandoned loads are forgotten",
+        apply=_abandoned_loads_are_forgotten,
+        sentences=("and its process",),
+    ),
+    Break(name="requests are counted for ever", apply=_requests_are_counted_for_ever, sentences=("still counts",)),
+    Break(name="removals are believed", apply=_removals_are_believed, sentences=("which was deleted",)),
+    Break(name="no floor", apply=_no_floor, sentences=("its rule asks for more",)),
+)

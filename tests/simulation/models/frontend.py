@@ -1,0 +1,254 @@
+"""A frontend whose work is models: a library without a disk, and engines that are called inside the simulator."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from typing_extensions import override
+
+from corral.app.core import Core, CoreOptions, World
+from corral.domain.errors import Unavailable
+from corral.domain.model import Blob, ModelFile, StoredFile
+from corral.library.library import Library, LibraryOptions
+from corral.policy.loading import Hold
+from corral.ports.engines import EngineAnswer, EngineCall, EngineLost, EngineRefused
+from corral.ports.library import FetchReport
+from corral.runtime.loop import Loop
+from corral.store import files as file_store
+from tests.simulation.chance import Random
+from tests.simulation.clock import SimClock
+from tests.simulation.frontends import SimFrontend
+from tests.simulation.models.host import Engine, Host
+from tests.simulation.operations.gallery import INDEX
+from tests.simulation.virtual_loop import MACHINE
+from tests.simulation.worlds import OpaqueCredentials, Surround
+from tests.worker.pretend_work import CHUNK_BYTES, MIB
+
+REQUEST_WAIT_S = 25.0
+GRACE_S = 6.0
+NODE_LEASE_S = 30.0
+SILENT_S = 8.0
+ANSWER_LONGEST_S = 5.0
+HOLD = Hold(base_s=120.0, stall_s=60.0, cap_s=600.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A request that an engine has taken."""
+
+    at_s: float
+    frontend: str
+    model: str
+    revision: str
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What a frontend's disk has of the library; it outlives its processes."""
+
+    blobs: dict[str, int] = field(default_factory=dict)
+    partial: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Origin:
+    """The world's files: how fast they come, and how often their source does not answer."""
+
+    rng: Random
+    failing: float = 0.0
+    bytes_per_s: float = 6.0 * MIB
+
+
+class SimLibrary(Library):
+    """The product's bookkeeping over a pretended shelf."""
+
+    def __init__(self, options: CoreOptions, world: World, pretended: Shelf, origin: Origin) -> None:
+        super().__init__(LibraryOptions(frontend_id=options.frontend_id), world.database, world.origins, world.clock)
+        self._pretended = pretended
+        self._origin = origin
+
+    @override
+    async def start(self) -> None:
+        async with self._database.transaction() as tx:
+            known = await file_store.list_sizes(tx, sorted(self._pretended.blobs))
+            await file_store.put_holder(tx, sorted(known), self._own)
+
+    @override
+    async def stop(self) -> None:
+        async with self._database.transaction() as tx:
+            await file_store.drop_holder(tx, self._own)
+
+    @override
+    async def tick(self) -> int:
+        return 0
+
+    @override
+    async def forget_unused(self) -> None:
+        return
+
+    @override
+    async def enter(self, model: str, files: Sequence[ModelFile], report: FetchReport) -> tuple[StoredFile, ...]:
+        total = sum(size_of(file) for file in files)
+        done = 0
+        for file in files:
+            sha256, size = sha256_of(file), size_of(file)
+            while sha256 not in self._pretended.blobs:
+                if self._origin.rng.random() < self._origin.failing:
+                    raise Unavailable("The source does not answer.", code="source_unavailable")
+                there = self._pretended.partial.get(sha256, 0)
+                chunk = min(CHUNK_BYTES, size - there)
+                await self._clock.sleep(chunk / self._origin.bytes_per_s)
+                self._pretended.partial[sha256] = there + chunk
+                report.moved(done + there + chunk, total, file.path)
+                if there + chunk == size:
+                    self._pretended.blobs[sha256] = size
+            done += size
+        stored = tuple(
+            StoredFile(path=file.path, sha256=sha256_of(file), size_bytes=self._pretended.blobs[sha256_of(file)])
+            for file in files
+        )
+        contents = [Blob(sha256=each.sha256, size_bytes=each.size_bytes, chunks=b"\0" * 32) for each in stored]
+        await self._register(model, files, contents, stored, None)
+        return stored
+
+
+def sha256_of(file: ModelFile) -> str:
+    return hashlib.sha256(file.parts[0].uri.encode()).hexdigest()
+
+
+def size_of(file: ModelFile) -> int:
+    """The address says it: https://files.example/3/name has 3 MiB."""
+    return int(file.parts[0].uri.split("/")[3]) * MIB
+
+
+class SimEngines:
+    """`ports.engines.Engines`: calls reach the process that truly listens at an address."""
+
+    def __init__(self, around: Surround, hosts: Mapping[str, Host]) -> None:
+        self._around = around
+        self._hosts = hosts
+        self._rng = around.rng("answers")
+        self.served: list[Served] = []
+        self.under_way = 0
+
+    @asynccontextmanager
+    async def call(self, call: EngineCall) -> AsyncIterator[EngineAnswer]:
+        name, _, port = call.address.partition(":")
+        host, clock = self._hosts[name], self._around.clock
+        await clock.sleep(self._rng.uniform(0, 0.02))
+        if not host.has_power or self._around.loop.is_frozen(name):
+            await clock.sleep(SILENT_S)
+            raise EngineLost(f"{call.address} does not answer.")
+        engine = host.listening(int(port))
+        if engine is None:
+            raise EngineRefused(f"Nobody listens at {call.address}.")
+        if engine.secret != call.key:
+            yield _Answer(engine, clock, 0.0, status=401)
+            return
+        wanted = call.body.decode()
+        if wanted != engine.wish.model:
+            self._around.violated(f"a request for {wanted} was given to an engine of {engine.wish.model}")
+        process = str(MACHINE.get())
+        at_s = self._around.now()
+        self.served.append(Served(at_s=at_s, frontend=process, model=wanted, revision=engine.wish.revision))
+        self.under_way += 1
+        try:
+            yield _Answer(engine, clock, self._rng.uniform(0.1, ANSWER_LONGEST_S))
+        finally:
+            self.under_way -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    engine: Engine
+    clock: SimClock
+    takes_s: float
+    status: int = 200
+    content_type: str = "application/json"
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        try:
+            async with asyncio.timeout(self.takes_s):
+                await self.engine.ended.wait()
+        except TimeoutError:
+            yield b"{}"
+        else:
+            raise EngineLost("The engine went away.")
+
+
+class ModelsCore(Core):
+    """The product's, with another library."""
+
+    make_library: Callable[[CoreOptions, World], Library]
+
+    @override
+    def _make_library(self) -> Library:
+        return self.make_library(self._options, self._world)
+
+
+class ModelsFrontend(SimFrontend):
+    dispatch_intervals_s: Mapping[str, float] = {
+        "dispatcher": 6.0,
+        "operation leases": 3.0,
+        "job events": 1.5,
+        "operation deltas": 20.0,
+    }
+    # Hints wake all of these; the intervals are for when hints get lost.
+    seldom_s: Mapping[str, float] = {
+        "stops": 4.0,
+        "removals": 6.0,
+        "replicas": 15.0,
+        "scaling": 8.0,
+        "use": 3.0,
+        "numbers": 600.0,
+        "galleries": 600.0,
+        "model galleries": 600.0,
+        "upgrades": 600.0,
+        "library": 600.0,
+        "pruner": 600.0,
+    }
+
+    def __init__(
+        self, name: str, around: Surround, credentials: OpaqueCredentials, engines: SimEngines, origin: Origin
+    ) -> None:
+        super().__init__(name, around, credentials)
+        self._engines = engines
+        self._origin = origin
+        self.shelf = Shelf()
+        self.idle_s: float | None = None
+
+    @override
+    def make_core(self, options: CoreOptions, world: World) -> Core:
+        def library(options: CoreOptions, world: World) -> Library:
+            return SimLibrary(options, world, self.shelf, self._origin)
+
+        class Made(ModelsCore):
+            make_library = staticmethod(library)
+
+        return Made(options, replace(world, engines=self._engines), on_crash=self._crashed)
+
+    @override
+    def tune(self, core: Core) -> None:
+        super().tune(core)
+        loops: tuple[Loop, ...] = core._loops
+        for loop in loops:
+            loop.plan = replace(loop.plan, interval_s=self.seldom_s.get(loop.plan.name, loop.plan.interval_s))
+        core.catalog.come_with(INDEX)
+
+    @override
+    def options(self, process: str) -> CoreOptions:
+        return replace(
+            super().options(process),
+            operation_lease_s=12.0,
+            node_lease_s=NODE_LEASE_S,
+            leader_lease_s=18.0,
+            liveness_interval_s=6.0,
+            load_hold=HOLD,
+            unload_grace_s=GRACE_S,
+            request_wait_s=REQUEST_WAIT_S,
+            model_idle_s=self.idle_s,
+        )

@@ -1,0 +1,34 @@
+"""Models in a simulated cluster: whatever goes wrong, rows, processes, files and rules agree in the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.models.cluster import run_models
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.seeds(3)
+@pytest.mark.behaviour("SIM-50")
+@pytest.mark.behaviour("SIM-51")
+@pytest.mark.behaviour("SIM-52")
+@pytest.mark.behaviour("SIM-53")
+@pytest.mark.behaviour("SIM-54")
+@pytest.mark.behaviour("SIM-55")
+def test_models_keep_their_promises_whatever_goes_wrong(cluster_server: str, seed: int):
+    outcome = run_models(cluster_server, seed)
+    assert not outcome.violations, outcome.report()
+
+
+@pytest.mark.behaviour("SIM-56")
+def test_a_run_with_models_repeats_itself_in_another_process(cluster_server: str):
+    module = "tests.simulation.models.cluster"
+    command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", module, cluster_server, "1"]
+    other = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert other.stdout.split() == [run_models(cluster_server, 1).trace.digest()]

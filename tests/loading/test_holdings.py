@@ -197,6 +197,23 @@ async def test_a_stop_finds_an_engine_that_was_started_anew_elsewhere(
     assert await rows(database) == []
 
 
+async def test_a_report_that_comes_late_does_not_bring_back_what_has_ended(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    row = await put_loaded(database, one.node, model)
+    one.run("chat", 0, model.run_hash, address=row.address)
+    late = tuple(one.processes.values())
+    await ask(frontend, kind="unload", is_forced=True)
+    await frontend.run_ahead()
+    assert await rows(database) == []
+    assert await report(frontend, one, processes=late) == Taken()
+    assert await rows(database) == []
+    one.run("chat", 0, model.run_hash, address="127.0.0.1:7777")
+    assert (await report(frontend, one)).adopted == ("chat#0",), "another process is another matter"
+
+
 async def test_an_older_process_of_a_node_is_not_heard(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     with pytest.raises(BootSuperseded):

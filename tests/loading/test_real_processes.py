@@ -78,7 +78,8 @@ async def test_a_cold_model_is_fetched_staged_loaded_and_answers_and_outlives_it
 
         unloading = await ask(frontend, "/api/models/chat/unload")
         await completed(frontend, unloading["id"])
-        assert await replicas(frontend, "chat") == []
+        left = await replicas(frontend, "chat")
+        assert left == []
 
         deleting = await ask(frontend, "/api/models/delete/chat")
         await completed(frontend, deleting["id"])

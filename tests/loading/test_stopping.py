@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from corral.bus.messages import ModelStopped
+from corral.domain.cluster import Event, Position
 from corral.domain.errors import Conflict
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationState
@@ -277,6 +279,26 @@ async def test_an_edit_ends_what_runs_and_what_an_engine_does_not_notice_ends_no
     assert await states(database) == ["unloading"]
     await frontend.run()
     assert await rows(database) == []
+
+
+async def test_what_is_to_end_outlives_the_loss_of_its_node_and_is_ended_when_that_is_back(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    row = await loaded(database, one)
+    other = await loaded(database, one, "other", 1)
+    one.mode = OFF
+    await mark(database, row)
+    await frontend.run()
+    async with database.transaction() as tx:
+        assert await replica_store.remove_replicas(tx, node_of(one), "its node was lost") == 1
+    assert [(found.model, str(found.state)) for found in await rows(database)] == [("chat", "unloading")]
+    one.mode = NORMAL
+    back = Event(position=Position(1, 1), kind="node.alive", key=one.node, at=datetime.now(UTC), data={})
+    await frontend.loading.follow([back])
+    await frontend.run()
+    assert await rows(database) == []
+    assert list(one.processes) == [f"other#{other.index}"]
 
 
 # --- deleting ---

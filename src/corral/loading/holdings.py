@@ -25,6 +25,8 @@ from corral.store import staged as store
 from corral.store.database import Database, Transaction, as_uuid
 
 MISSES_MAX = 2
+# How late a report may be.
+LATE_S = 120.0
 _READY = "ready"
 _S = ReplicaState
 
@@ -87,7 +89,13 @@ async def _take_files(tx: Transaction, report: Holdings) -> None:
 async def _take_processes(tx: Transaction, ids: Ids, node: Node, processes: Sequence[RunningProcess]) -> Taken:
     rows = await replica_store.list_replicas(tx, node.id)
     hashes = await store.run_hashes(tx, [process.model for process in processes])
-    settled = settle(node, rows, processes, hashes)
+    known = {(row.model, row.index) for row in rows}
+    ended: set[tuple[str, int, str]] = set()
+    if any((process.model, process.replica) not in known for process in processes):
+        # A report that was on its way while a process was ended still lists it.
+        ended = await replica_store.list_just_ended(tx, node.id, LATE_S)
+    there = [one for one in processes if (one.model, one.replica, one.address) not in ended]
+    settled = settle(node, rows, there, hashes)
     await store.confirm(tx, settled.confirmed)
     for replica in settled.corrected:
         await store.correct(tx, replica)

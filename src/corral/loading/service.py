@@ -129,7 +129,7 @@ class Loading:
         self._wake_stops, self._wake_removals = wake_stops, wake_removals
 
     async def follow(self, events: Sequence[Event]) -> None:
-        if self.stopper.is_called_by(events):
+        if await self.stopper.follow(events):
             self._wake_stops()
         if await self.remover.follow(events):
             self._wake_removals()

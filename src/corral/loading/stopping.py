@@ -15,13 +15,14 @@ from corral.bus.messages import ModelStopped, StopModel
 from corral.bus.subjects import MODEL_STOP
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError
+from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
 from corral.policy.loading import stop_pause_s
 from corral.ports.bus import Bus
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
 from corral.store import replicas as store
-from corral.store.database import Database
+from corral.store.database import Database, as_uuid
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +30,7 @@ log = structlog.get_logger(__name__)
 LEASE_S = 120.0
 AT_A_TIME = 64
 INTERVAL_S = 1.0
+_BACK = ("node.alive", "node.returned", "node.bus_changed")
 
 
 class Stopper:
@@ -57,10 +59,14 @@ class Stopper:
     async def close(self) -> None:
         await self._tasks.close()
 
-    @staticmethod
-    def is_called_by(events: Sequence[Event]) -> bool:
-        """Whether something was marked just now: there is no need to wait for the interval."""
-        return any(
+    async def follow(self, events: Sequence[Event]) -> bool:
+        """Nodes that are back are asked now. True if there may be something to do, such as what was marked just now."""
+        back = {as_uuid(event.key) for event in events if event.kind in _BACK}
+        known = sorted(NodeId(node) for node in back if node is not None)
+        if known:
+            async with self._database.transaction() as tx:
+                await store.hasten_stops(tx, known)
+        return bool(known) or any(
             event.kind == "replica.changed" and event.data.get("state") == ReplicaState.UNLOADING for event in events
         )
 

@@ -100,15 +100,16 @@ async def remove_replicas(
 ) -> int:
     """Rows go with what was set aside for them. Each model that lost some gets one event, in the same transaction.
 
-    `keeps_coming`: loads that are under way stay; their worker goes on with them.
+    What is to end stays until its worker says that it has: nobody else knows, and the process may come back with its
+    node. `keeps_coming`: loads that are under way stay, too; their worker goes on with them.
     """
     wanted = select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
     if model is not None:
         wanted = wanted.where(replicas.c.model == model)
     if index is not None:
         wanted = wanted.where(replicas.c.replica_index == index)
-    if keeps_coming:
-        wanted = wanted.where(replicas.c.state.not_in(["staging", "loading"]))
+    kept = ["unloading", "staging", "loading"] if keeps_coming else ["unloading"]
+    wanted = wanted.where(replicas.c.state.not_in(kept))
     gone_rows = await tx.execute(
         delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, replicas.c.model)
     )
@@ -133,20 +134,12 @@ async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int
     place = tuple_(*_IN_ORDER)
     wanted = select(replicas.c.id).where(place.in_(sorted(set(ended)))).order_by(*_IN_ORDER).with_for_update()
     ended_rows = await tx.execute(
-        delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, *_IN_ORDER)
+        delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, replicas.c.address, *_IN_ORDER)
     )
-    rows = list(ended_rows)
+    rows = sorted(ended_rows, key=lambda row: (str(row.node_id), row.model, row.replica_index))
     await release(tx, [str(row.id) for row in rows])
-    gone = sorted((str(row.node_id), row.model, row.replica_index) for row in rows)
-    await outbox.append_many(
-        tx,
-        "replica.removed",
-        [
-            (model, {"node_id": node_id, "model": model, "count": 1, "index": index, "reason": reason})
-            for node_id, model, index in gone
-        ],
-    )
-    return len(gone)
+    await tell_removed(tx, rows, reason, has_ended=True)
+    return len(rows)
 
 
 def _to_replica(row: Any) -> Replica:
@@ -266,8 +259,8 @@ class Stop:
     node_name: str
 
 
-# A row is claimed when its time has come, or before that when nobody uses it any more; a job that has still to be told
-# to stop is told first, else it would start what was just ended.
+# A row is claimed when its time has come, or before that when nobody uses it any more; a job that is still at it, or
+# has still to be told to stop, is told first by its operation, else it would start what was just ended.
 _CLAIM_STOPS = text("""
     WITH due AS (
         SELECT r.id FROM replicas r
@@ -279,8 +272,10 @@ _CLAIM_STOPS = text("""
                     AND (r.updated_at <= corral_now() - make_interval(secs => :settled_s)
                          OR NOT EXISTS (SELECT 1 FROM replica_use u WHERE u.replica_id = r.id
                                            AND u.last_used_at > corral_now() - make_interval(secs => :unused_s)))))
-           AND NOT EXISTS (SELECT 1 FROM operation_targets t
-                            WHERE t.operation_id = r.operation_id AND t.node = r.node_id AND t.stop_wanted)
+           AND NOT EXISTS (SELECT 1 FROM operation_targets t JOIN operations o ON o.id = t.operation_id
+                            WHERE t.operation_id = r.operation_id AND t.node = r.node_id
+                              AND (t.stop_wanted OR (t.state IN ('queued', 'working', 'unconfirmed')
+                                                     AND o.state IN ('queued', 'running', 'waiting_on_nodes'))))
          ORDER BY r.stop_due_at, r.id
          LIMIT :limit
            FOR UPDATE OF r SKIP LOCKED
@@ -314,11 +309,26 @@ async def remove_stopped(tx: Transaction, replica: Replica, reason: str) -> bool
             replicas.c.address == replica.address,
             replicas.c.revision == replica.revision,
         )
-        .returning(replicas.c.id, replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
+        .returning(replicas.c.id, replicas.c.address, *_IN_ORDER)
     )
     rows = list(gone)
-    await tell_removed(tx, rows, reason)
+    await tell_removed(tx, rows, reason, has_ended=True)
     return bool(rows)
+
+
+async def hasten_stops(tx: Transaction, node_ids: Collection[NodeId]) -> None:
+    """These nodes are back: what could not be ended there is tried now."""
+    if node_ids:
+        await tx.execute(
+            update(replicas)
+            .where(
+                replicas.c.node_id.in_(list(node_ids)),
+                replicas.c.state == ReplicaState.UNLOADING,
+                replicas.c.stop_problem != "",
+                replicas.c.stop_due_at > func.corral_now(),
+            )
+            .values(stop_due_at=NOW)
+        )
 
 
 async def put_off_stop(tx: Transaction, replica: Replica, problem: str, pause_s: float) -> None:
@@ -366,7 +376,8 @@ async def tell_changed(tx: Transaction, changed: Iterable[Replica]) -> None:
     )
 
 
-async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str) -> None:
+async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str, *, has_ended: bool = False) -> None:
+    """`has_ended`: their processes are known to be gone; then the event says where those were."""
     await outbox.append_many(
         tx,
         "replica.removed",
@@ -380,11 +391,27 @@ async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str) -> Non
                     "count": 1,
                     "index": row.replica_index,
                     "reason": reason,
-                },
+                }
+                | ({"address": row.address} if has_ended else {}),
             )
             for row in rows
         ],
     )
+
+
+# Only the newest events are looked at: what is asked about happened a moment ago.
+_ENDED = text("""
+    SELECT o.key AS model, (o.data ->> 'index')::integer AS place, o.data ->> 'address' AS address
+      FROM (SELECT * FROM outbox ORDER BY number DESC LIMIT 5000) AS o
+     WHERE o.kind = 'replica.removed' AND o.data ? 'address' AND o.data ->> 'node_id' = :node
+       AND o.at > corral_now() - make_interval(secs => :within_s)
+""")
+
+
+async def list_just_ended(tx: Transaction, node_id: NodeId, within_s: float) -> set[tuple[str, int, str]]:
+    """Processes of a node that are known to have ended a moment ago: model, index and address."""
+    rows = await tx.execute(_ENDED, {"node": node_id, "within_s": within_s})
+    return {(row.model, row.place, row.address) for row in rows}
 
 
 async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, holder: str, size_bytes: int) -> None:

@@ -15,6 +15,16 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-status"})
 # Stream for ever; tested on their own.
 STREAMS = ("/api/events", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
+# They take a configuration, a change of one or a whole fleet, as YAML or JSON, and say what is wrong with it.
+YAML = (
+    "/api/models/config/{name}",
+    "/api/models/config-json/{name}",
+    "/models/edit/{name}",
+    "/models/import",
+    "/api/fleet",
+)
+# Nothing to say is fine, too.
+WITHOUT_BODY = ("/api/models/install/{name}",)
 # What stands in an address where no id does.
 _VALUES = {"sha256": "0" * 64}
 # A body that each writing route accepts, so that nothing but the tested thing can be wrong with the call.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.operations import Operation, assert_envelope, operations
+from tests.api.operations import WITHOUT_BODY, YAML, Operation, assert_envelope, operations
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined
 
@@ -74,6 +74,8 @@ async def test_malformed_json_is_400_on_every_route_that_takes_a_body(frontend: 
         path = operation.path(node=node.id, node_id=node.id)
         key = node.credential if operation.is_for_nodes else None
         for body in (b"{", b"", b'{"name": "\xff\xfe"}', b"[" * 100_000, b"nul", b'{"name": 1' + b"0" * 5000 + b"}"):
+            if not body and operation.template in WITHOUT_BODY:
+                continue
             status, answer = await _send(frontend, operation, path, body, key)
             assert status == 400, f"{operation} {body[:20]!r}: {answer}"
             assert_envelope(answer, kind=_kind(operation))
@@ -88,8 +90,8 @@ async def test_a_body_of_the_wrong_shape_is_400_and_names_the_field(frontend: Ru
         for body in (b"[]", b"7", b'"text"', b"[{}]"):
             status, answer = await _send(frontend, operation, path, body, key)
             assert status == 400, f"{operation} {body!r}: {answer}"
-            error = assert_envelope(answer, code="invalid_request")
-            assert error["details"]["problems"], operation
+            error = assert_envelope(answer, code=None if operation.template in YAML else "invalid_request")
+            assert error["details"].get("problems") or operation.template in YAML, operation
 
 
 @pytest.mark.behaviour("API-3")

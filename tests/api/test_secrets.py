@@ -19,6 +19,9 @@ from tests.support.nodes import PretendNode, join_token
 
 # They ask the worker itself, and here is none: what they say about that holds no secret either.
 ASKING_WORKERS = ("/processes", "/backend-logs", "/backend-logs/{key}")
+# Nothing is being loaded, no content is here, and two revisions have to be named.
+NOT_THERE = ("/load-status", "/blobs/{sha256}", "/chunks", "/diff/{name}", "/models/job/{uid}", "/models/jobs/{uid}")
+MODEL = "fake-chat"
 READING = [operation for operation in operations() if operation.method == "GET" and operation.template not in STREAMS]
 
 
@@ -34,6 +37,9 @@ async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
     await worker.heartbeat()
     status, admitted = await worker.admin("POST", "/backends/install", {"backend": "fake"})
     assert status == 202, admitted
+    for path in (f"/api/models/install/{MODEL}", f"/api/rules/{MODEL}"):
+        status, told = await frontend.call("PUT" if "rules" in path else "POST", path, {})
+        assert status in (200, 202), told
     await worker.admin("POST", "/drain")
     return {
         "operation": admitted["jobID"],
@@ -61,11 +67,16 @@ async def test_no_answer_to_a_reading_call_holds_a_secret(frontend: RunningFront
     secrets = await _all_kinds_of_secret(frontend)
     for operation in READING:
         path = operation.path(
-            node=secrets["id"], node_id=secrets["id"], operation_id=secrets["operation"], uid=secrets["operation"]
+            node=secrets["id"],
+            node_id=secrets["id"],
+            operation_id=secrets["operation"],
+            uid=secrets["operation"],
+            name=MODEL,
+            model=MODEL,
         )
         key = secrets["worker credential"] if operation.is_for_nodes else ADMIN_KEY
         status, answer = await frontend.call("GET", path, key=key)
-        is_there = status == 200 or operation.template.endswith(("/readyz", *ASKING_WORKERS))
+        is_there = status == 200 or operation.template.endswith(("/readyz", *ASKING_WORKERS, *NOT_THERE))
         assert is_there, f"{operation}: {answer}"
         _assert_none_in(secrets, json.dumps(answer), str(operation))
 

@@ -44,7 +44,7 @@ async def test_an_edit_at_one_frontend_is_seen_at_the_other_and_told_once(
         assert await _patch(one, 0.5) == 200
 
         async def is_seen() -> bool:
-            return _temperature(one) == _temperature(two) == 0.5
+            return bool(_temperature(one) == _temperature(two) == 0.5)
 
         await eventually(is_seen)
         assert await _events(database) == before + 1, "whoever hears of it tells nobody"
@@ -59,7 +59,7 @@ async def test_a_write_that_fails_is_seen_nowhere_and_concurrent_ones_converge(
         assert await _patch(one, 0.25) == 200
 
         async def is_first() -> bool:
-            return _temperature(one) == _temperature(two) == 0.25
+            return bool(_temperature(one) == _temperature(two) == 0.25)
 
         await eventually(is_first)
         assert await _patch(two, 0.75, If_Match="1") == 409
@@ -71,6 +71,6 @@ async def test_a_write_that_fails_is_seen_nowhere_and_concurrent_ones_converge(
         async def is_settled() -> bool:
             async with database.transaction() as tx:
                 config = (await tx.execute(text("SELECT config FROM models WHERE name = 'chat'"))).scalar_one()
-            return _temperature(one) == _temperature(two) == config["defaults"]["temperature"]
+            return bool(_temperature(one) == _temperature(two) == config["defaults"]["temperature"])
 
         await eventually(is_settled)

@@ -24,7 +24,7 @@ from corral.app.settings import (
     parse_registry_credentials,
     redacted,
 )
-from corral.app.worker import World, real_tools
+from corral.app.worker import ClusterPlace, World, real_tools
 from corral.domain.errors import InvalidRequest, UnknownSetting
 from corral.worker.backends.installer import DiskInstaller
 
@@ -421,7 +421,8 @@ def test_the_installer_of_a_worker_gets_the_credentials_and_does_not_print_them(
         "CORRAL_REGISTRY_CREDENTIALS": '{"R.example": "robot:word22"}',
     }
     settings = load(WorkerSettings, environ=environ).settings
-    tools = real_tools(World(settings=settings, clock=SystemClock(), ids=SystemIds(), rng=Random(1)))
+    place = ClusterPlace(urls=("http://f:1",), credential="c", node_id=lambda: None, ticket_key=lambda: "")
+    tools = real_tools(World(settings=settings, clock=SystemClock(), ids=SystemIds(), rng=Random(1), place=place))
     assert isinstance(tools.installer, DiskInstaller)
     options = tools.installer._options
     assert options.registry_credentials == {"r.example": "robot:word22"}

@@ -97,9 +97,15 @@ def _without_name(written: Any, name: str) -> Any:
     return written
 
 
+def _check_mapping(written: Any) -> None:
+    if not isinstance(written, dict):
+        raise InvalidRequest("The body is not a mapping of names to values.", code="bad_model")
+
+
 async def _patch(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
     """Lay a change over a model's configuration: mappings key by key, null takes a key away. The name stays."""
     change = await document_of(request)
+    _check_mapping(change)
     async with parts.database.transaction() as tx:
         before = await store.lock_model(tx, name)
         check_sources(parts, patched(before.config, change))
@@ -180,7 +186,8 @@ async def toggle_pinned(parts: PartsIn, admin: AdminIn, name: NameIn, action: Li
 async def edit(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
     """The ancestor's way to replace a configuration; another name in it renames the model in the same step."""
     written = await document_of(request)
-    said = written.get("name") if isinstance(written, dict) else None
+    _check_mapping(written)
+    said = written.get("name")
     async with parts.database.transaction() as tx:
         before = await store.lock_model(tx, name)
         expects = seen_revision(if_match)

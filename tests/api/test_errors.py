@@ -87,7 +87,8 @@ async def test_a_body_of_the_wrong_shape_is_400_and_names_the_field(frontend: Ru
     for operation in (operation for operation in ALL if operation.body is not None):
         path = operation.path(node=node.id, node_id=node.id)
         key = node.credential if operation.is_for_nodes else None
-        for body in (b"[]", b"7", b'"text"', b"[{}]"):
+        # An empty list is how a YAML file with comments only is read: a fleet of nothing.
+        for body in (b"7", b'"text"', b"[{}]", *(() if operation.template == "/api/fleet" else (b"[]",))):
             status, answer = await _send(frontend, operation, path, body, key)
             assert status == 400, f"{operation} {body!r}: {answer}"
             error = assert_envelope(answer, code=None if operation.template in YAML else "invalid_request")

@@ -1,0 +1,26 @@
+"""llama.cpp as a backend that came with the machine: a real engine, without anything being fetched by the cluster."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+from corral.engines import launcher_file
+from corral.worker.processes.launch import LAUNCHER_NAME
+from tests.engines.running import LLAMA, interpreter, version_of
+
+
+def llama_folder(root: Path) -> Path:
+    """A folder for `system_backends_dir`."""
+    version = version_of(LLAMA)
+    folder = root / LLAMA
+    folder.mkdir(parents=True)
+    launcher = launcher_file(version.manifest.launcher)
+    assert launcher is not None
+    shutil.copyfile(launcher, folder / LAUNCHER_NAME)
+    (folder / "venv").symlink_to(interpreter(LLAMA, version).parent.parent)
+    described = {"version": version.version, "meta": "llama-cpp", **asdict(version.manifest)}
+    (folder / "backend.yaml").write_text(json.dumps(described, default=dict))
+    return root

@@ -156,7 +156,8 @@ class PretendInstaller:
         if concrete is None:
             return None
         version = self.disk.installed[concrete].version
-        return Runnable(name=concrete, version=version, directory=Path("/nowhere"), manifest=Manifest())
+        manifest = Manifest(options={"context_size": ("--context={value}",)})
+        return Runnable(name=concrete, version=version, directory=Path("/nowhere"), manifest=manifest)
 
     async def install(
         self,

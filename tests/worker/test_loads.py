@@ -76,6 +76,22 @@ def test_a_load_installs_what_is_missing_has_the_files_and_runs_the_process():
 
 
 @pytest.mark.behaviour("JOB-22")
+def test_a_default_counts_where_the_engine_knows_it_and_nobody_says_otherwise():
+    async def story(scene: JobScene) -> None:
+        defaults = {"context_size": "8192", "unheard_of": "1"}
+        await scene.load("j1", defaults=defaults)
+        await scene.end_of("j1")
+        await scene.load("j2", model="other", defaults=defaults, options={"context_size": "64"})
+        await scene.end_of("j2")
+        assert [dict(wish.options) for wish in scene.processes.wishes] == [
+            {"context_size": "8192"},
+            {"context_size": "64"},
+        ]
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-22")
 def test_an_engine_and_files_that_are_there_are_not_fetched_again():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)

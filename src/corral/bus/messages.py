@@ -156,6 +156,8 @@ class LoadModel:
     # What the engine is given, relative to the model's folder; empty: the folder itself.
     entry: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    # Options that count only if the engine knows them and `options` does not say otherwise.
+    defaults: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
     # How long the engine may take until it is ready. None: what its manifest says.
     ready_s: float | None = None

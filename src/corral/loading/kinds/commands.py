@@ -10,6 +10,7 @@ from corral.domain.model import Model
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Target
 from corral.loading.kinds.view import plan_of
+from corral.policy.models.estimate import context_size
 from corral.ports.credentials import READS_BLOBS, BusCredentials
 from corral.ports.library import ModelLibrary
 from corral.runtime.guard import Failed, attempt
@@ -66,6 +67,8 @@ def load_command(target: Target, model: Model, places: tuple[BlobPlace, ...]) ->
         places=places,
         entry=entry_of(model),
         options=dict(config.options),
+        # What was reckoned with when the place was chosen; engines would take the model's whole context.
+        defaults={"context_size": str(context_size(config, model.facts))},
         threads=plan.get("threads") or None,
         ready_s=plan.get("budget_s"),
         operation_id=target.operation_id,

@@ -123,6 +123,11 @@ class Loading:
             job.has_stopped((key,))
             await self.save(job)
 
+    def _options(self, job: Job, wish: LoadModel) -> dict[str, str]:
+        runnable = self.installer.runnable(job.backend)
+        known = {} if runnable is None else runnable.manifest.options
+        return {name: value for name, value in wish.defaults.items() if name in known} | dict(wish.options)
+
     async def _start(self, job: Job, wish: LoadModel, folder: Path | None) -> RunningProcess:
         start = StartBackend(
             job_id=wish.job_id,
@@ -131,7 +136,7 @@ class Loading:
             replica=wish.replica,
             model_path="" if folder is None else str(folder / wish.entry),
             threads=wish.threads,
-            options=wish.options,
+            options=self._options(job, wish),
             revision=wish.revision,
             operation_id=wish.operation_id,
             ready_s=wish.ready_s,

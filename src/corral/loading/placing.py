@@ -257,4 +257,4 @@ def holders(model: Model, registry: Registry) -> list[Holder]:
 
 
 def _why(choice: Choice) -> str:
-    return f"ready in about {choice.terms.total_s:.0f} s"
+    return f"ready in about {choice.terms.ready_s:.0f} s"

@@ -255,6 +255,21 @@ async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
     assert hub.names("models.running").count(one.node) == 2
 
 
+@pytest.mark.behaviour("LOAD-2")
+async def test_a_node_that_was_lost_and_is_back_is_asked_at_once_what_it_runs(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    leader = Leader(database, SteppingClock(), "frontend-1", 15.0)
+    await leader.tick()
+    check = ReplicaCheck(database, leader, frontend.loading.ask_running)
+    await sql(database, "UPDATE nodes SET holdings_at = corral_now(), liveness_since = corral_now() - interval '1 min'")
+    assert await check.tick() == 0
+    await sql(database, "UPDATE nodes SET liveness_since = corral_now()")
+    assert await check.tick() == 1
+    assert await check.tick() == 0, "it has told now"
+
+
 async def test_what_slipped_through_is_put_right(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     model = await put_model(database)

@@ -444,6 +444,8 @@ class Core:
         await self.router.follow(events)
         if self.scaling.is_called_by(events):
             self.scaling_loop.wake()
+        if self.replicas.is_called_by(events):
+            self.replica_loop.wake()
 
     async def _reread(self) -> None:
         await self.directory.load()

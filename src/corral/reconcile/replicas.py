@@ -1,13 +1,15 @@
 """Replicas that nobody has listed for a while are asked about, and rows that slipped through are put right.
 
-Workers push what they run; this is for when such a report is missing. Guarantee: a node is asked once in a pass, and
+Workers push what they run; this is for when such a report is missing, and for a node that was lost and is back: what
+runs there is adopted at once, not with its next report. Guarantee: a node is asked once in a pass, and
 one that does not answer loses nothing. What is marked here is ended by the one stop, like everything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
+from corral.domain.cluster import Event
 from corral.domain.node import NodeId
 from corral.reconcile.leader import Leader
 from corral.store import replicas as replica_store
@@ -18,6 +20,8 @@ INTERVAL_S = 30.0
 UNCONFIRMED_S = 120.0
 # One pass stays short; the rest is for the next one.
 NODES_PER_PASS = 50
+# A node is back, or can be asked again.
+_CALLS = frozenset({"node.alive", "node.bus_changed"})
 
 
 class ReplicaCheck:
@@ -27,6 +31,10 @@ class ReplicaCheck:
         self._database = database
         self._leader = leader
         self._ask = ask
+
+    @staticmethod
+    def is_called_by(events: Sequence[Event]) -> bool:
+        return any(event.kind in _CALLS for event in events)
 
     async def tick(self) -> int:
         """How many nodes have answered."""

@@ -354,12 +354,17 @@ _UNCONFIRMED = text("""
     SELECT DISTINCT n.id::text AS id FROM nodes n JOIN replicas r ON r.node_id = n.id
      WHERE r.state = 'loaded' AND n.liveness = 'alive' AND n.bus_ok IS NOT FALSE AND n.approved_at IS NOT NULL
        AND COALESCE(r.confirmed_at, r.created_at) < corral_now() - make_interval(secs => :age_s)
+    UNION
+    SELECT n.id::text AS id FROM nodes n
+     WHERE n.liveness = 'alive' AND n.bus_ok IS NOT FALSE AND n.approved_at IS NOT NULL
+       AND n.holdings_at < n.liveness_since
      LIMIT :limit
 """)
 
 
 async def nodes_unconfirmed(tx: Transaction, *, age_s: float, limit: int) -> list[NodeId]:
-    """Nodes that can be reached and have replicas which nobody has listed for so long."""
+    """Nodes that can be reached and have replicas which nobody has listed for so long, or that were lost, are back and
+    have not told yet what they run: their rows went when they were lost."""
     return [NodeId(row.id) for row in await tx.execute(_UNCONFIRMED, {"age_s": age_s, "limit": limit})]
 
 

@@ -281,13 +281,18 @@ async def test_a_drained_node_that_goes_silent_is_shown_as_draining_and_away(fro
 
 
 @pytest.mark.behaviour("NODE-23")
-async def test_a_drain_takes_the_replicas_with_one_event_per_model(frontend: RunningFrontend) -> None:
+async def test_a_drain_takes_the_replicas_out_of_service_and_lets_them_finish_their_answers(
+    frontend: RunningFrontend,
+) -> None:
     node = await joined(frontend)
     await load(node, "a", "a", "b")
     status, shown = await node.admin("POST", "/drain")
     assert (status, shown["status"]) == (200, "draining")
-    assert await loaded(node) == []
-    assert await removals(node) == [("a", 2), ("b", 1)]
+    async with frontend.database.transaction() as tx:
+        rows = await replica_store.list_replicas(tx, NodeId(node.id))
+    assert {(row.state, row.stop_reason) for row in rows} == {("unloading", "the node was drained")}
+    assert sorted(event.key for event in await events(frontend.database, "replica.changed")) == ["a", "a", "b"]
+    assert await removals(node) == [], "a row goes when its worker says that the process has ended"
     await node.admin("POST", "/drain")
     assert len(await events(frontend.database, "node.drained")) == 1, "draining twice is draining once"
 

@@ -19,6 +19,8 @@ from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
+# How long an answer may still take on a node that is taken out of service; nobody is in a hurry there.
+DRAIN_GRACE_S = 600.0
 # How often locks are taken anew while new work for the node keeps coming; after that PostgreSQL may have to arbitrate.
 TRIES = 5
 
@@ -47,7 +49,8 @@ async def drain(database: Database, reference: str, actor: str) -> Node:
         if node.drained_at is None:
             await node_store.update_node(tx, node.id, {"drained_at": NOW, "drained_by": actor})
             await assignment_store.end_for_node(tx, node.id, node.name, is_removed=False)
-            await replica_store.remove_replicas(tx, node.id, "the node was drained")
+            there = [replica.id for replica in await replica_store.list_replicas(tx, node.id)]
+            await replica_store.mark_unloading(tx, there, "the node was drained", grace_s=DRAIN_GRACE_S)
             await access_store.record(tx, actor, "node.drain", node.id, node.name)
             await outbox.append(tx, "node.drained", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)

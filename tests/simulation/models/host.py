@@ -41,6 +41,7 @@ class Engine:
     restarts: int = 0
     # starting, ready, backing_off (it has crashed and is not there).
     state: str = "starting"
+    ready_s: float | None = None
     ended_s: float | None = None
     is_stopping: bool = False
     waiters: int = 0
@@ -58,6 +59,9 @@ class Engine:
 
     def was_alive(self, at_s: float) -> bool:
         return self.began_s < at_s and (self.ended_s is None or self.ended_s > at_s)
+
+    def was_listening(self, at_s: float) -> bool:
+        return self.was_alive(at_s) and self.ready_s is not None and self.ready_s < at_s
 
     def told(self) -> RunningProcess:
         wish = self.wish
@@ -144,7 +148,7 @@ class Host:
         if engine.fault is not None:
             self.end(engine, "has failed to start")
         else:
-            engine.state = "ready"
+            engine.state, engine.ready_s = "ready", self._around.now()
             self._around.trace.add(f"{self.name} has {engine.key} ready")
         engine.settled.set()
         self.told()

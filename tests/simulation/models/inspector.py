@@ -21,7 +21,7 @@ from tests.simulation.operations.inspector import Look, OperationsInspector
 from tests.simulation.worlds import Surround
 
 OPERATION_WITNESS = text(
-    "SELECT * FROM operation_witness WHERE number > :after AND what = 'operations' ORDER BY number"
+    "SELECT * FROM operation_witness WHERE number > :after AND what <> 'assignments' ORDER BY number"
 )
 MODEL_WITNESS = text("SELECT * FROM model_witness WHERE number > :after ORDER BY number")
 REPLICAS = text("SELECT r.*, n.name AS node_name FROM replicas r JOIN nodes n ON n.id = r.node_id ORDER BY 1")
@@ -42,6 +42,8 @@ WITH_THE_NODE = (
     "its worker was restarted",
     "its node was lost",
 )
+NOBODY = "nobody listens"
+KNOCKED_S = 15.0
 # How far behind a frontend may be that reaches the database: an event, its reading, and a request under way.
 BEHIND_S = 10.0
 _S = OperationState
@@ -70,6 +72,9 @@ class ModelsInspector(OperationsInspector):
         self._hashes: dict[str, list[tuple[float, str | None]]] = {}
         self._reasons: dict[int, dict[tuple[str, str], str]] = {}
         self._checked = 0
+        # Which job was to start each replica, and those whose rows went before anybody knew of a process.
+        self._jobs: dict[str, str] = {}
+        self._forgotten: dict[str, tuple[float, str]] = {}
         self.names: dict[str, str] = {}
         # When the store could not be reached by everybody, from and to.
         self.outages: list[tuple[float, float]] = []
@@ -98,8 +103,12 @@ class ModelsInspector(OperationsInspector):
         self.names |= {str(node.id): node.name for node in look.nodes}
         for row in operations:
             self._last = row.number
-            self._check_operation(row)
-            self._check_alone(row)
+            if row.what == "operations":
+                self._check_operation(row)
+                self._check_alone(row)
+            else:
+                plan = (row.new["build"] or {}).get("load") or {}
+                self._jobs[plan.get("replica", "")] = row.new["job_id"]
         self._gather_reasons(changes)
         for row in changes:
             self._seen = row.number
@@ -108,6 +117,7 @@ class ModelsInspector(OperationsInspector):
             elif row.what == "replicas":
                 self._take_replica(row)
         self._check_requests()
+        self._check_forgotten()
         return look
 
     # --- one at a time ---
@@ -214,8 +224,28 @@ class ModelsInspector(OperationsInspector):
             is_its = engine.address == old["address"] or (
                 not old["address"] and engine.wish.operation_id == old["operation_id"]
             )
-            if engine.key == key and is_its and engine.wish.revision == old["revision"] and engine.was_alive(at_s):
+            if reason.lower().startswith(NOBODY):
+                # Somebody knocked before the row went. A process that crashed and is being started again is not there.
+                is_there = engine.was_listening(at_s - KNOCKED_S)
+            else:
+                is_there = engine.was_alive(at_s)
+            if engine.key == key and is_its and engine.wish.revision == old["revision"] and is_there:
                 self._violated(f"the row of {key} on {name} is gone ({reason}), and its process {engine.pid} runs")
+
+        if not old["address"] and old["id"] in self._jobs:
+            self._forgotten[self._jobs[old["id"]]] = (at_s, f"{key} on {name} ({reason})")
+
+    def _check_forgotten(self) -> None:
+        """Nor does a job start what has no row any more."""
+        for host in self._hosts.values():
+            for engine in host.lives:
+                gone = self._forgotten.get(engine.wish.job_id)
+                if gone is not None and engine.began_s > gone[0]:
+                    del self._forgotten[engine.wish.job_id]
+                    self._violated(
+                        f"the row of {gone[1]} was gone at {gone[0]:.3f} s, and its process {engine.pid} was"
+                        f" started at {engine.began_s:.3f} s"
+                    )
 
     def _name_of(self, node_id: str) -> str:
         return self.names.get(node_id, node_id)

@@ -157,14 +157,18 @@ class ModelsAdmin:
             await self._clock.sleep(self._rng.expovariate(1 / PAUSE_S))
             act = self._rng.choices([each for each, _ in acts], weights=[weight for _, weight in acts])[0]
             model = self.models[self._rng.choice(sorted(self.models))]
-            if act in (self._load, self._edit, self._unload) and self._rng.random() < 0.3:
-                # Two people at two frontends.
-                other = self._rng.choice((self._load, self._edit, self._unload, self._delete))
+            if act in (self._load, self._edit, self._unload) and self._rng.random() < 0.45:
+                # Two people at two frontends, at once or while the first thing is being done.
+                other = self._rng.choice((self._load, self._edit, self._edit, self._unload, self._delete, self._cancel))
                 async with asyncio.TaskGroup() as group:
                     group.create_task(_done(act(model)))
-                    group.create_task(_done(other(model)))
+                    group.create_task(self._meanwhile(other, model))
             else:
                 await act(model)
+
+    async def _meanwhile(self, act: Callable[[Drawn], Awaitable[object]], model: Drawn) -> None:
+        await self._clock.sleep(self._rng.choice((0.0, self._rng.uniform(0, 4.0))))
+        await act(model)
 
     async def settle(self) -> None:
         """At the end nothing stays paused, and every model is enabled."""
@@ -226,6 +230,13 @@ class ModelsAdmin:
         if rule is None:
             return await self._call(lambda client: client.rules.remove(model.name))
         return await self._call(lambda client: client.rules.put(model.name, rule))
+
+    async def _cancel(self, model: Drawn) -> object:
+        for operation in await self._call(lambda client: client.operations.list()) or ():
+            if operation.name == model.name and operation.state == "running":
+                self._note(f"cancels {operation.id}")
+                return await self._call(lambda client, key=operation.id: client.operations.cancel(key))  # type: ignore[misc]
+        return None
 
     async def _act(self, _: Drawn) -> object:
         listed = await self._call(lambda client: client.operations.list())

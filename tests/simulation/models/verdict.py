@@ -35,7 +35,7 @@ def of_models(
         *_nodes(present),
         *_ends(look, away),
         *_jobs(works),
-        *_processes(look, works, present),
+        *_processes(look, works, present, away),
         *_reservations(look),
         *_copies(look, works, [name for name in sorted(present) if name not in removed]),
         *_use(look, frontends),
@@ -75,12 +75,17 @@ def _jobs(works: Mapping[str, ModelsWork]) -> list[str]:
     return [f"{name} is still at job {job}" for name, work in sorted(works.items()) for job in work.unfinished()]
 
 
-def _processes(look: ModelsLook, works: Mapping[str, ModelsWork], present: Mapping[str, Any]) -> list[str]:
-    """A row for each process and a process for each row, with the same address; nothing is on its way any more."""
+def _processes(
+    look: ModelsLook, works: Mapping[str, ModelsWork], present: Mapping[str, Any], away: Collection[str]
+) -> list[str]:
+    """A row for each process and a process for each row, with the same address; nothing is on its way any more. What a
+    machine that is away was to end is still to be ended."""
     wrong = []
     hashes = {model.name: model.run_hash for model in look.models}
     for row in look.replicas:
         key = f"{row.model}#{row.replica_index}"
+        if row.state == "unloading" and row.node_name in away:
+            continue
         if row.state != "loaded":
             wrong.append(f"the replica {key} on {row.node_name} is still {row.state}: {row.stop_problem}")
             continue

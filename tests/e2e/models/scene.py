@@ -211,7 +211,9 @@ class Models:
         return await self._running(via).call(method, path, body)
 
     def _running(self, via: int) -> FrontendProcess:
-        return self.cluster.frontends[via]
+        """That one, or another if it was killed."""
+        wanted = self.cluster.frontends[via]
+        return wanted if wanted.program.is_running else self.cluster.running()[0]
 
     # --- the end ---
 

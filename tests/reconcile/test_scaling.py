@@ -8,6 +8,7 @@ import pytest
 
 from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.errors import Conflict
+from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationState
 from corral.domain.replica import Rule
 from corral.reconcile.leader import Leader
@@ -16,7 +17,8 @@ from corral.store import rules as rule_store
 from corral.store.database import Database, count_statements
 from corral.store.operations import NewOperation, insert
 from tests.loading.scene import put_loaded, put_model, rows, states, use
-from tests.operations.scene import put_nodes, sql
+from tests.operations.scene import put_nodes as put_any_nodes
+from tests.operations.scene import sql
 
 ids = SystemIds()
 
@@ -73,6 +75,11 @@ async def scaling(database: Database, asked: Asked) -> Scaling:
     leader = Leader(database, SystemClock(), "frontend-1", 60.0)
     assert await leader.tick() is not None
     return Scaling(database, leader, asked)
+
+
+async def put_nodes(database: Database, *names: str, **columns: str) -> list[NodeId]:
+    """Nodes that have told what they run."""
+    return await put_any_nodes(database, *names, **({"holdings_at": "corral_now()"} | columns))
 
 
 async def put_rule(database: Database, **values: object) -> None:
@@ -233,6 +240,20 @@ async def test_a_refusal_is_no_setback_and_the_other_models_get_their_turn(
     await scaling.tick()
     assert len(asked.wishes) == 1
     assert (await rule(database)).unsatisfiable_ticks == 0
+
+
+async def test_a_worker_that_has_just_come_is_heard_before_anything_is_loaded_in_place_of_what_it_may_run(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_nodes(database, "a", "b", holdings_at="NULL", bus_since="corral_now()")
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    await scaling.tick()
+    assert asked.wishes == []
+    await sql(database, "UPDATE nodes SET holdings_at = corral_now() WHERE name = 'a'")
+    await sql(database, "UPDATE nodes SET bus_since = corral_now() - interval '1 minute' WHERE name = 'b'")
+    await scaling.tick()
+    assert len(asked.wishes) == 1, "one has told, and the other one never will"
 
 
 @pytest.mark.behaviour("NODE-54")

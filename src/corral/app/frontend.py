@@ -108,6 +108,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         request_wait_s=settings.request_wait_s,
         load_hold=Hold(base_s=settings.load_hold_s, stall_s=settings.load_stall_s, cap_s=settings.load_cap_s),
         unload_grace_s=settings.unload_grace_s,
+        model_idle_s=settings.model_idle_s or None,
         checks_disk=settings.disk_check,
         library_dir=settings.library_dir,
         has_shared_models=settings.shared_models,

@@ -163,8 +163,8 @@ def end_sentence(operation: OperationInFull) -> str:
 
 
 async def follow(session: Session, operation_id: str, *, is_data: bool = False) -> None:
-    """Until the end; ends the command with the exit code that the end deserves. `is_data`: lines are what was asked
-    for, and go to standard output."""
+    """Until the end. One that is not good ends the command with 1. `is_data`: lines are what was asked for, and go to
+    standard output."""
     import sys
 
     talk = render.write if is_data else render.say
@@ -187,7 +187,8 @@ async def follow(session: Session, operation_id: str, *, is_data: bool = False) 
         render.say(end_sentence(last))
         if last.state == "failed":
             render.say(f"Again: corral operations retry {short(last.id)}")
-    raise typer.Exit(0 if last.state in _DONE else 1)
+    if last.state not in _DONE:
+        raise typer.Exit(1)
 
 
 async def follow_each(session: Session, operation_ids: Sequence[str]) -> None:

@@ -160,7 +160,7 @@ async def _return(tx: Transaction, known: Node, wish: Registration, policy: Join
     values = _reported(wish)
     if is_new_boot:
         # A new process: nothing that the old one ran is running, and its own wish to drain died with it.
-        values |= {"self_drained_at": None, "bus_ok": None, "bus_since": None}
+        values |= {"self_drained_at": None, "bus_ok": None, "bus_since": None, "holdings_at": None}
         await replica_store.remove_replicas(tx, known.id, "its worker was restarted", keeps_coming=True)
     await node_store.update_node(tx, known.id, values)
     await node_store.set_liveness(tx, known.id, Liveness.ALIVE)

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError
+from corral.domain.node import Node, NodeType
 from corral.domain.operation import OperationId, OperationState
 from corral.domain.replica import Rule
 from corral.policy.placing.fleet import Fleet, ModelView
 from corral.policy.placing.scaling import Decision, Load, Scaler, Setback, Signal, after_setback, decide
+from corral.policy.status import is_schedulable
 from corral.reconcile.leader import Leader
 from corral.store import loads as load_store
 from corral.store import nodes as node_store
@@ -32,6 +34,8 @@ from corral.store.database import Database, Transaction
 log = structlog.get_logger(__name__)
 
 INTERVAL_S = 10.0
+# A worker that has just come tells within seconds what still runs there. One that never does is an old one.
+TELLS_WITHIN = timedelta(seconds=30)
 # A load that failed for these was impossible, not unlucky: trying it again at every pass helps nobody.
 IMPOSSIBLE = frozenset({"no_room", "no_eligible_nodes", "eviction_busy", "no_free_slot"})
 # What happens to these may let a rule be met, or ask for another number.
@@ -65,6 +69,13 @@ class _Seen:
     now: datetime
     rules: Mapping[str, Rule]
     decisions: Mapping[str, Decision]
+    # A worker has come back and has not said yet what it runs: what seems to be missing may be there.
+    is_unsure: bool = False
+
+
+def _is_to_tell(node: Node, now: datetime) -> bool:
+    is_new = node.bus_since is None or now - node.bus_since < TELLS_WITHIN
+    return node.type is NodeType.BACKEND and is_schedulable(node) and node.holdings_at is None and is_new
 
 
 class Scaling:
@@ -89,7 +100,7 @@ class Scaling:
             await self._set_back(tx, seen)
         asked = {}
         for model, decision in seen.decisions.items():
-            if decision.add and await self._add(model, decision):
+            if decision.add and not seen.is_unsure and await self._add(model, decision):
                 asked[model] = decision.add
         return Pass(models=len(seen.decisions), asked=asked, unloaded=unloaded)
 
@@ -98,8 +109,9 @@ class Scaling:
         rules = await rule_store.list_rules(tx)
         models = await store.list_scaled(tx)
         waiting = await store.list_waiting(tx)
+        nodes = await node_store.list_nodes(tx)
         fleet = Fleet.of(
-            await node_store.list_nodes(tx),
+            nodes,
             await replica_store.list_replicas(tx),
             models=[
                 ModelView(
@@ -120,7 +132,12 @@ class Scaling:
             idle_s = self._idle_s if model.idle_s is None else model.idle_s
             load = Load(waiting=waiting.get(model.name, 0), parallel=model.parallel, idle_s=idle_s)
             decisions[model.name] = decide(scaler.situation(model.name, load))
-        return _Seen(now=now, rules={rule.model: rule for rule in rules}, decisions=decisions)
+        return _Seen(
+            now=now,
+            rules={rule.model: rule for rule in rules},
+            decisions=decisions,
+            is_unsure=any(_is_to_tell(node, now) for node in nodes),
+        )
 
     async def _unload(self, tx: Transaction, decisions: Mapping[str, Decision]) -> int:
         """By reason: a fleet that falls idle at night is a few statements, not one for each model."""

@@ -399,12 +399,18 @@ async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str, *, has
     )
 
 
-# Only the newest events are looked at: what is asked about happened a moment ago.
+# Only the newest events are looked at: what is asked about happened a moment ago. What was loaded at the same place
+# afterwards may well have got the same address.
 _ENDED = text("""
+    WITH newest AS (SELECT * FROM outbox ORDER BY number DESC LIMIT 5000)
     SELECT o.key AS model, (o.data ->> 'index')::integer AS place, o.data ->> 'address' AS address
-      FROM (SELECT * FROM outbox ORDER BY number DESC LIMIT 5000) AS o
+      FROM newest o
      WHERE o.kind = 'replica.removed' AND o.data ? 'address' AND o.data ->> 'node_id' = :node
        AND o.at > corral_now() - make_interval(secs => :within_s)
+       AND NOT EXISTS (SELECT 1 FROM newest later
+                        WHERE later.kind = 'replica.changed' AND later.key = o.key AND later.number > o.number
+                          AND later.data ->> 'state' = 'loaded' AND later.data ->> 'node_id' = :node
+                          AND later.data ->> 'index' = o.data ->> 'index')
 """)
 
 

@@ -202,6 +202,10 @@ class FrontendSettings(_BusTls, _Logging):
     unload_grace_s: DurationOrZero = Field(
         default=30.0, description="How long a replica that is to end may finish what it is answering."
     )
+    model_idle_s: DurationOrZero = Field(
+        default=0.0,
+        description="A model that nobody asks for is unloaded after so long, unless it says otherwise; 0: never.",
+    )
     disk_check: bool = Field(
         default=True, description="Place no model where its files do not fit; off: only say that they do not."
     )

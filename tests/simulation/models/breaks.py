@@ -23,11 +23,15 @@ from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
 from corral.store.staged import Removal
+from tests.simulation.models import people, work
 from tests.simulation.plan import Fault as Trouble
 from tests.simulation.plan import Kind, Plan
 
 Patch = pytest.MonkeyPatch
 KILLS = tuple((Kind.WORKER_KILL, 12.0 + 9 * turn, 6.0, turn) for turn in range(3))
+
+
+SHUFFLE = ((Kind.BUS_SHUFFLE, 2.0, 37.0, 0),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,9 @@ def _reservations_stay(patch: Patch) -> None:
 
 
 def _jobs_are_not_waited_for(patch: Patch) -> None:
-    """What is to end is ended while the job that starts it does not know."""
+    """What is to end is ended while the job that starts it does not know. Slow lines and many edits show it."""
+    patch.setattr(work, "FILE_SPEED", 0.5)
+    patch.setattr(people, "PAUSE_S", 1.5)
     statement = str(replica_store._CLAIM_STOPS)
     begin, end = statement.index("AND NOT EXISTS (SELECT 1 FROM operation_targets"), statement.index("ORDER BY r.stop")
     patch.setattr(replica_store, "_CLAIM_STOPS", text(statement[:begin] + statement[end:]))
@@ -141,7 +147,13 @@ BREAKS = (
         faults=KILLS,
     ),
     Break(name="reservations stay", apply=_reservations_stay, sentences=("which is no load",)),
-    Break(name="jobs are not waited for", apply=_jobs_are_not_waited_for, sentences=("and its process",)),
+    Break(
+        name="jobs are not waited for",
+        apply=_jobs_are_not_waited_for,
+        sentences=("and its process",),
+        faults=SHUFFLE,
+        first_seed=2,
+    ),
     Break(name="requests are counted for ever", apply=_requests_are_counted_for_ever, sentences=("still counts",)),
     Break(
         name="removals are believed",

@@ -2,7 +2,7 @@
 
 `run_models` runs one seed to its end. The faults end, everybody comes back (one machine may stay away), and then rows,
 processes, files and rules have to agree in bounded time. As a program: `python -m tests.simulation.models.cluster
-<host:port> 0 1 2` prints the digest of the trace for each seed.
+<host:port> 0 1 2` prints the digest of the trace of a brief run for each seed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.simulation.models.frontend import REQUEST_WAIT_S, ModelsFrontend, Ori
 from tests.simulation.models.host import GIB, Host
 from tests.simulation.models.inspector import ModelsInspector
 from tests.simulation.models.people import Clients, ModelNodesAdmin, ModelsAdmin, draw_models
-from tests.simulation.models.plan import plan_of_models
+from tests.simulation.models.plan import brief_plan, plan_of_models
 from tests.simulation.models.work import LOADING, STAGING, STARTED, STARTING, ModelsWork, damage
 from tests.simulation.network import Network
 from tests.simulation.operations.gallery import INDEX
@@ -359,4 +359,4 @@ def short_pauses() -> Iterator[None]:
 
 if __name__ == "__main__":
     for given in sys.argv[2:]:
-        print(run_models(sys.argv[1], int(given)).trace.digest())
+        print(run_models(sys.argv[1], int(given), brief_plan()).trace.digest())

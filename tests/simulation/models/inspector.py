@@ -226,7 +226,7 @@ class ModelsInspector(OperationsInspector):
             )
             if reason.lower().startswith(NOBODY):
                 # Somebody knocked before the row went. A process that crashed and is being started again is not there.
-                is_there = engine.was_listening(at_s - KNOCKED_S)
+                is_there = engine.was_alive(at_s) and engine.was_listening(at_s - KNOCKED_S)
             else:
                 is_there = engine.was_alive(at_s)
             if engine.key == key and is_its and engine.wish.revision == old["revision"] and is_there:

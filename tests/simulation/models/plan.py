@@ -66,3 +66,20 @@ def plan_of_models(seed: int) -> Plan:
         quiet_s=SETTLE_WITHIN_S,
         faults=tuple(sorted(faults, key=lambda fault: fault.start_s)),
     )
+
+
+def brief_plan() -> Plan:
+    """The same for every seed: half a minute in which a frontend and a worker are killed."""
+    kills = ((Kind.FRONTEND_CRASH, 10.0, 8.0), (Kind.WORKER_KILL, 14.0, 6.0), (Kind.BUS_NOISE, 5.0, 20.0))
+    return Plan(
+        frontends=2,
+        workers=3,
+        watchers=0,
+        feed_interval_s=4.0,
+        outbox_retention_s=86400.0,
+        faults_end_s=28.0,
+        quiet_s=SETTLE_WITHIN_S,
+        faults=tuple(
+            Fault(start_s=at_s, length_s=for_s, kind=kind, target=0, strength=0.6) for kind, at_s, for_s in kills
+        ),
+    )

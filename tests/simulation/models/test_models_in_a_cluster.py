@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.models.cluster import run_models
+from tests.simulation.models.plan import brief_plan
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(600)
@@ -31,4 +32,4 @@ def test_a_run_with_models_repeats_itself_in_another_process(cluster_server: str
     module = "tests.simulation.models.cluster"
     command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", module, cluster_server, "1"]
     other = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert other.stdout.split() == [run_models(cluster_server, 1).trace.digest()]
+    assert other.stdout.split() == [run_models(cluster_server, 1, brief_plan()).trace.digest()]

@@ -30,6 +30,8 @@ from tests.worker.pretend_work import MIB, PretendFiles
 
 # Moments of a load at which the power may go; the last one is when the engine is ready and nobody knows it.
 STAGING, STARTING, LOADING, STARTED = "staging", "starting", "loading", "started"
+# Files of models come so much faster than backends.
+FILE_SPEED = 8.0
 CanGet = Callable[[str, str, tuple[BlobPlace, ...]], bool]
 
 
@@ -185,7 +187,7 @@ class SimFiles(PretendFiles):
     """Files that come from somebody who has them, chunk by chunk, in virtual time."""
 
     def __init__(self, work: ModelsWork, life: Life) -> None:
-        super().__init__(work.disk, work.clock, bytes_per_s=work.mood.bytes_per_s * 8)
+        super().__init__(work.disk, work.clock, bytes_per_s=work.mood.bytes_per_s * FILE_SPEED)
         self._work = work
         self._life = life
         self._places: dict[str, tuple[BlobPlace, ...]] = {}

@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from corral.cli.main import run
-from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import joined
 
 Corral = Callable[..., Awaitable[tuple[int, str, str]]]
+CorralAt = Callable[[RunningFrontend], Corral]
 FLEET = """
 models:
   - name: chat
@@ -35,13 +36,14 @@ nodes:
 
 
 @pytest.fixture
-def corral(
-    frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Corral:
-    """Type a command: exit code, standard output, talk."""
-    for name, value in {"URL": frontend.url, "KEY": ADMIN_KEY, "HOME": str(tmp_path)}.items():
-        monkeypatch.setenv(f"CORRAL_{name}", value)
-    monkeypatch.chdir(tmp_path)
+def corral_at(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CorralAt:
+    """Commands as a person types them: exit code, standard output, talk."""
+
+    def at(frontend: RunningFrontend) -> Corral:
+        for name, value in {"URL": frontend.url, "KEY": ADMIN_KEY, "HOME": str(tmp_path)}.items():
+            monkeypatch.setenv(f"CORRAL_{name}", value)
+        monkeypatch.chdir(tmp_path)
+        return type_in
 
     async def type_in(*words: str, typed: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
@@ -51,7 +53,12 @@ def corral(
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
-    return type_in
+    return at
+
+
+@pytest.fixture
+def corral(frontend: RunningFrontend, corral_at: CorralAt) -> Corral:
+    return corral_at(frontend)
 
 
 @pytest.mark.behaviour("CLI-30")
@@ -216,3 +223,17 @@ async def test_rules_are_set_listed_shown_and_removed(frontend: RunningFrontend,
     assert code == 0
     code, _, err = await corral("rules", "show", "chat")
     assert (code, "There is no rule for 'chat'" in err) == (1, True)
+
+
+@pytest.mark.behaviour("CLI-30")
+async def test_a_file_of_weights_is_sent_and_becomes_a_model(database_url: str, corral_at: CorralAt, tmp_path: Path):
+    (tmp_path / "Tuned.gguf").write_bytes(b"GGUF" + bytes(1000))
+    async with running_frontend(database_url, library_dir=tmp_path / "library") as frontend:
+        corral = corral_at(frontend)
+        code, _, err = await corral("models", "import", "Tuned.gguf")
+        assert (code, "Sending Tuned.gguf" in err, "corral models load tuned" in err) == (0, True, True), err
+        _, shown, _ = await corral("models", "export", "tuned")
+        (file,) = yaml.safe_load(shown)["files"]
+        assert (file["path"], file["uri"][:7]) == ("Tuned.gguf", "upload:")
+        code, _, err = await corral("models", "import", "gone.gguf")
+        assert (code, "There is no file gone.gguf" in err) == (1, True), err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +19,8 @@ from corral.domain.errors import CorralError, InvalidRequest
 if TYPE_CHECKING:
     from corral.wire.models import AskedModelOut, GalleryModelOut, ModelOut, SavedOut
 
+# Files of weights by their endings, and what runs them where that is plain.
+_WEIGHTS = {".gguf": "llama-cpp", ".safetensors": "", ".onnx": "", ".bin": ""}
 app = a_group("Models: what there is to run, what runs where, and changing it.")
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name or alias.", autocompletion=model_names)]
@@ -159,19 +163,30 @@ def overrides_of(pairs: list[str]) -> dict[str, Any]:
 async def import_model(
     session: Session,
     source: Annotated[
-        str, typer.Argument(metavar="FILE|ADDRESS", help="A configuration as YAML, or where a model lies: hf://…")
+        str,
+        typer.Argument(
+            metavar="FILE|ADDRESS", help="A configuration as YAML, a file of weights, or where a model lies: hf://…"
+        ),
     ],
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What to call the model.")] = "",
     backend: Annotated[str, typer.Option("--backend", metavar="BACKEND", help="Of an address: what runs it.")] = "",
     detach: DetachOption = False,
 ) -> None:
-    """Make a model of a configuration in a file, or of an address: https, hf, oci, ollama, wheel."""
+    """Make a model of a configuration in a file, of a file of weights, or of an address: https, hf, oci, ollama, wheel.
+
+    A file of weights is sent to the frontend, and goes on where it was if the line breaks.
+    """
     from corral.wire.models import UriIn
 
     if "://" in source:
         asked = await session.client.models.import_uri(UriIn(uri=source, name=name, backend=backend))
         await _follow(session, asked, detach=detach)
+        return
+    if Path(source).suffix.lower() in _WEIGHTS:
+        config = await _sent(session, Path(source), name, backend)
+        _show_saved(session, await session.client.models.put(str(config["name"]), config))
+        render.say(render.clean(f"Next: corral models load {config['name']}"))
         return
     documents = read_documents(source)
     if len(documents) != 1 or not isinstance(documents[0], dict):
@@ -183,6 +198,27 @@ async def import_model(
     if not isinstance(called, str) or not called:
         raise InvalidRequest("The configuration has no name.", hint="Say it: --name NAME")
     _show_saved(session, await session.client.models.put(called, config))
+
+
+def _size_of(path: Path) -> int:
+    if not path.is_file():
+        raise InvalidRequest(f"There is no file {path}.")
+    return path.stat().st_size
+
+
+async def _sent(session: Session, path: Path, name: str, backend: str) -> dict[str, Any]:
+    """The configuration of a model whose only file was sent."""
+    size_bytes = await asyncio.to_thread(_size_of, path)
+    runs = backend or _WEIGHTS[path.suffix.lower()]
+    if not runs:
+        raise InvalidRequest(f"{path.name} does not say what runs it.", hint="Say it: --backend BACKEND")
+    render.say(render.clean(f"Sending {path.name} ({render.size(size_bytes)})"))
+    sha256 = await session.client.files.send(path)
+    return {
+        "name": name or path.stem.lower(),
+        "backend": runs,
+        "files": [{"path": path.name, "uri": f"upload:{sha256}"}],
+    }
 
 
 @client_command(app, "apply")

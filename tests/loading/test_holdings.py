@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from corral.domain.errors import BootSuperseded
+from corral.domain.node import NodeId
 from corral.domain.replica import Replica
 from corral.loading.holdings import Holdings, Taken
 from corral.reconcile.leader import Leader
 from corral.reconcile.replicas import ReplicaCheck
+from corral.store import replicas as replica_store
 from corral.store.database import Database
 from tests.loading.machines import LoadFrontend, ModelWorker, machines, node_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, rows, states, use
@@ -212,6 +214,25 @@ async def test_a_report_that_comes_late_does_not_bring_back_what_has_ended(
     assert await rows(database) == []
     one.run("chat", 0, model.run_hash, address="127.0.0.1:7777")
     assert (await report(frontend, one)).adopted == ("chat#0",), "another process is another matter"
+
+
+async def test_what_was_loaded_again_at_the_same_address_is_adopted_after_a_loss(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    row = await put_loaded(database, one.node, model)
+    one.run("chat", 0, model.run_hash, address=row.address)
+    await ask(frontend, kind="unload", is_forced=True)
+    await frontend.run_ahead()
+    # Loaded again, and then its row is lost.
+    again = await put_loaded(database, one.node, model)
+    async with database.transaction() as tx:
+        await replica_store.tell_changed(tx, [again])
+        await replica_store.remove_replicas(tx, NodeId(one.node), "its worker was restarted")
+    one.run("chat", 0, model.run_hash, address=again.address)
+    assert again.address == row.address
+    assert (await report(frontend, one)).adopted == ("chat#0",)
 
 
 async def test_an_older_process_of_a_node_is_not_heard(database: Database, hub: Hub, frontend: LoadFrontend) -> None:

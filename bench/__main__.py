@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import heartbeats, operations, placement, silence, staging, start
+from bench import cold_start, heartbeats, operations, placement, scaling, silence, staging, start
 
 SUITE = {
     "start": start.run,
@@ -18,6 +18,8 @@ SUITE = {
     "operations": operations.run,
     "placement": placement.run,
     "staging": staging.run,
+    "scaling": scaling.run,
+    "cold_start": cold_start.run,
 }
 
 

@@ -34,7 +34,7 @@ def table(title: str, rows: Sequence[Row], *, ratio_of: Sequence[str] = ()) -> s
     """Without `ratio_of` there is no line of ratios."""
     columns = list(rows[0].values)
     lines = [f"### {title}", "", f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
-    lines += [f"| {row.name} | {' | '.join(_number(row.values[column]) for column in columns)} |" for row in rows]
+    lines += [f"| {row.name} | {' | '.join(_shown(row, column) for column in columns)} |" for row in rows]
     if not ratio_of:
         return "\n".join(lines) + "\n"
     baseline = rows[-1]
@@ -44,6 +44,11 @@ def table(title: str, rows: Sequence[Row], *, ratio_of: Sequence[str] = ()) -> s
     ]
     lines.append(f"| **{rows[0].name} : {baseline.name}** | {' | '.join(ratios)} |")
     return "\n".join(lines) + "\n"
+
+
+def _shown(row: Row, column: str) -> str:
+    """What was not measured is left empty."""
+    return _number(row.values[column]) if column in row.values else ""
 
 
 def _number(value: float) -> str:

@@ -116,6 +116,7 @@ class PretendLoads:
                 select(operations.c.id)
                 .where(operations.c.scope_key == key, operations.c.state == OperationState.FAILED)
                 .where(operations.c.finished_at > text("corral_now() - interval '15 seconds'"))
+                .where(operations.c.error_code != "model_edited")
                 .order_by(operations.c.created_at.desc())
                 .limit(1)
             )

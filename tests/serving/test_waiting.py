@@ -205,6 +205,26 @@ async def test_a_model_that_is_gone_again_when_it_was_loaded_is_asked_for_three_
         assert len(loads.begun) == 3
 
 
+async def test_a_model_that_is_edited_while_it_is_waited_for_is_asked_for_as_it_is_now(
+    database_url: str, loads: PretendLoads, tmp_path: Path
+) -> None:
+    with an_engine(tmp_path) as engine:
+        async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+            await engine.ready()
+            node = await joined(frontend)
+            asked = group.create_task(ask(frontend))
+            await all_wait(1, frontend)
+            await loads.fail("model_edited", "Model chat was edited while it was loaded.")
+
+            async def was_begun() -> bool:
+                return len(loads.begun) == 2
+
+            await eventually(was_begun)
+            await put_replica(loads.database, node.id, address_of(engine))
+            await loads.complete()
+            assert (await asked)[0] == 200
+
+
 async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(
     database_url: str, loads: PretendLoads
 ) -> None:

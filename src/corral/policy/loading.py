@@ -32,6 +32,8 @@ RETRY_AFTER_S = (5.0, 300.0)
 OUT_OF_MEMORY = "out_of_memory"
 NODE_LOST = "node_lost"
 STALLED = "load_stalled"
+# It was edited while it was loaded: whoever waits asks for it as it is now.
+EDITED = "model_edited"
 # What another node cannot do better.
 _HOPELESS = frozenset({"not_found", "digest_mismatch", "unsupported", "invalid_request", "bad_manifest"})
 # What the same node may do better a moment later.

@@ -19,7 +19,7 @@ import structlog
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable, Unavailable
 from corral.domain.operation import ACTIVE, Operation, OperationId, OperationState, Phase, TargetState
-from corral.policy.loading import eta_s, retry_after_s
+from corral.policy.loading import EDITED, eta_s, retry_after_s
 from corral.ports.loads import Loads
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
@@ -56,7 +56,6 @@ _FOR_NOW = frozenset(
         "worker_restarted",
         "owner_lost",
         "deadline_passed",
-        "model_edited",
     }
 )
 
@@ -185,6 +184,8 @@ def _check_ended_well(model: str, operation: Operation | None) -> None:
             details={"operation_id": operation.id},
         )
     code = operation.fault.code if operation.fault else ""
+    if code == EDITED:
+        return
     cause = (operation.fault.text if operation.fault else "") or operation.message or "nobody said why"
     details = {"operation_id": operation.id}
     if code in _GONE:

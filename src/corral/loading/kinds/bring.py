@@ -29,7 +29,7 @@ from corral.loading.kinds.view import (
 from corral.loading.placing import Placer, holders
 from corral.operations.apply import Teller, Told
 from corral.policy.dispatch import Verdict, can_be_asked, can_be_sent
-from corral.policy.loading import asked_at, end_of, sources_of
+from corral.policy.loading import EDITED, asked_at, end_of, sources_of
 from corral.policy.status import reason_of
 from corral.ports.runtime import Ids
 from corral.store import loads as load_store
@@ -108,7 +108,7 @@ class BringKind:
     async def _go_on(self, tx: Transaction, view: View, model: Model) -> Next:
         if any(plan_of(target).get("revision") != model.run_hash for target in view.open):
             text = f"Model {model.name} was edited meanwhile."
-            return await give_up(tx, view, Fault(code="model_edited", text=text))
+            return await give_up(tx, view, Fault(code=EDITED, text=text))
         over = is_over(view.operation.deadline_at, view.now)
         ends = [(t, end) for t in view.open if (end := end_of(t, view.nodes.get(t.node), is_over=over)) is not None]
         moved = frozenset(target.node for target, _ in ends)

@@ -36,7 +36,7 @@ from corral.loading.placing import Attempt, Placer
 from corral.operations.apply import Teller, Told
 from corral.policy import faults
 from corral.policy.dispatch import can_be_asked, can_be_sent
-from corral.policy.loading import STALLED, Again, Failure, all_causes, asked_at, end_of, next_try
+from corral.policy.loading import EDITED, STALLED, Again, Failure, all_causes, asked_at, end_of, next_try
 from corral.policy.progress import Ended
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
@@ -179,7 +179,7 @@ def _refusal(view: View) -> Fault | None:
     if not model.config.is_enabled:
         return Fault(code="model_disabled", text=f"Model {model.name} was disabled.")
     if any(plan_of(target).get("revision") != model.run_hash for target in (*view.open, *view.done)):
-        return Fault(code="model_edited", text=f"Model {model.name} was edited while it was loaded.")
+        return Fault(code=EDITED, text=f"Model {model.name} was edited while it was loaded.")
     return None
 
 

@@ -28,7 +28,8 @@ from tests.simulation.plan import Fault as Trouble
 from tests.simulation.plan import Kind, Plan
 
 Patch = pytest.MonkeyPatch
-KILLS = tuple((Kind.WORKER_KILL, 12.0 + 9 * turn, 6.0, turn) for turn in range(3))
+# Late, so that hardly anybody asks again for what ran there.
+KILLS = tuple((Kind.WORKER_KILL, 31.0 + turn, 6.0, turn) for turn in range(3))
 
 
 SHUFFLE = ((Kind.BUS_SHUFFLE, 2.0, 37.0, 0),)
@@ -92,6 +93,9 @@ def _stops_are_not_waited_for(patch: Patch) -> None:
 
 
 def _orphans_are_left_alone(patch: Patch) -> None:
+    """Without rules, and with few who ask, nobody loads again what runs there already."""
+    patch.setattr(people, "_rule", lambda _rng: None)
+    patch.setattr(people, "ASK_PAUSE_S", 5.0)
     patch.setattr(holdings._Sorting, "unknown", lambda _sorting, _process: None)
 
 

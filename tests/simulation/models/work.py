@@ -116,6 +116,7 @@ class SimProcesses:
                 report.phase(Phase.LOADING)
                 return await self._started(old)
             await self._end(old)
+        self._check()
         engine = self._host.launch(wish, "1")
         report.phase(Phase.LOADING)
         await self._clock.sleep(0.01)
@@ -167,6 +168,8 @@ class SimProcesses:
         return True, engine.address
 
     async def _end(self, engine: Engine) -> None:
+        # A process that was killed does not tidy up on its way out.
+        self._check()
         engine.is_stopping = True
         self._tell()
         try:

@@ -61,7 +61,7 @@ def operation_list(operations: Sequence[OperationOut], now: datetime, *, colour:
         ]
         for one in operations
     ]
-    headers = ("ID", "WHAT", "BACKEND", "NODES", "STATE", "DONE", "AGE", "BY", "MESSAGE")
+    headers = ("ID", "WHAT", "NAME", "NODES", "STATE", "DONE", "AGE", "BY", "MESSAGE")
     return render.table(headers, rows, colour=colour)
 
 
@@ -166,7 +166,7 @@ def history_list(records: Sequence[RecordOut], now: datetime, *, colour: bool) -
         ]
         for one in records
     ]
-    headers = ("ID", "WHAT", "BACKEND", "NODE", "OUTCOME", "TOOK", "ENDED", "BY", "MESSAGE")
+    headers = ("ID", "WHAT", "NAME", "NODE", "OUTCOME", "TOOK", "ENDED", "BY", "MESSAGE")
     return render.table(headers, rows, colour=colour)
 
 

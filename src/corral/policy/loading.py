@@ -194,13 +194,14 @@ def next_try(failures: Sequence[Failure]) -> Again | None:
 def all_causes(failures: Iterable[Failure], refusals: Iterable[str] = ()) -> Fault | None:
     """One fault for everybody who waits; every cause once."""
     known = list(failures)
-    texts = dict.fromkeys([f"{failure.node_name}: {failure.fault.text}" for failure in known] + list(refusals))
+    told = [f"{failure.node_name}: {failure.fault.text}" for failure in known] + list(refusals)
+    texts = dict.fromkeys(text.removesuffix(".") for text in told)
     if not texts:
         return None
     last = known[-1].fault.code if known else "no_room"
-    text = "; ".join(texts)
+    text = f"{'; '.join(texts)}."
     if last == OUT_OF_MEMORY:
-        text += ". Give it a node with more memory, a smaller context, or set vram_bytes of the model."
+        text += " Give it a node with more memory, a smaller context, or set `vram` or `ram` of the model."
     return Fault(code=last, text=text)
 
 

@@ -35,7 +35,7 @@ def test_the_list_is_a_table_with_short_ids(corral, frontend):
     _listed(frontend, an_operation(progress=41.7))
     outcome = corral("operations", "list")
     header, row = outcome.out.splitlines()
-    assert header.split() == ["ID", "WHAT", "BACKEND", "NODES", "STATE", "DONE", "AGE", "BY", "MESSAGE"]
+    assert header.split() == ["ID", "WHAT", "NAME", "NODES", "STATE", "DONE", "AGE", "BY", "MESSAGE"]
     assert row.startswith(f"{SHORT}   install   engine    0/1     running   42%")
     assert json.loads(corral("operations", "list", "--json").out)[0]["jobID"] == OPERATION
     _listed(frontend)

@@ -36,7 +36,7 @@ def test_the_list_is_a_table_with_short_ids(corral, frontend):
     outcome = corral("operations", "list")
     header, row = outcome.out.splitlines()
     assert header.split() == ["ID", "WHAT", "NAME", "NODES", "STATE", "DONE", "AGE", "BY", "MESSAGE"]
-    assert row.startswith(f"{SHORT}   install   engine    0/1     running   42%")
+    assert row.startswith(f"{SHORT}   install   engine   0/1     running   42%")
     assert json.loads(corral("operations", "list", "--json").out)[0]["jobID"] == OPERATION
     _listed(frontend)
     assert "corral operations history" in corral("operations", "list").err

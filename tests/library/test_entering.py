@@ -170,10 +170,14 @@ async def test_many_who_want_one_content_share_one_flight(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     for number in range(5):
         await scene.model(f"m{number}", [one("m.bin", URL)])
-    entered = await asyncio.gather(
-        *(scene.library.enter(f"m{number}", [one("m.bin", URL)], Heard()) for number in range(5))
-    )
-    assert len({files[0].sha256 for files in entered}) == 1
+    scene.origins.gate.clear()
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(scene.library.enter(f"m{number}", [one("m.bin", URL)], Heard())) for number in range(5)
+        ]
+        await eventually(lambda: passengers(scene, 5))
+        scene.origins.gate.set()
+    assert len({task.result()[0].sha256 for task in tasks}) == 1
     assert scene.origins.moved_bytes[URL] == len(CONTENT)
 
 

@@ -44,6 +44,7 @@ async def only(database: Database) -> Replica:
     return row
 
 
+@pytest.mark.behaviour("NODE-118")
 async def test_what_is_listed_is_confirmed_and_a_new_address_is_taken_over(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -129,7 +130,7 @@ async def test_one_that_is_not_ready_yet_is_adopted_when_it_is(
     assert (await report(frontend, one)).adopted == ("chat#0",)
 
 
-@pytest.mark.behaviour("LOAD-4")
+@pytest.mark.behaviour("LOAD-4", "NODE-117")
 async def test_a_row_goes_after_two_reports_without_its_process_even_if_it_counts_as_busy(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -256,7 +257,7 @@ async def test_files_and_models_are_what_the_last_report_says(
     assert len(await sql(database, "SELECT 1 FROM staged_models")) == 1, "what is absent from a part says nothing"
 
 
-@pytest.mark.behaviour("LOAD-5")
+@pytest.mark.behaviour("LOAD-5", "NODE-118")
 async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:

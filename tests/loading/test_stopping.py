@@ -304,7 +304,7 @@ async def test_what_is_to_end_outlives_the_loss_of_its_node_and_is_ended_when_th
 # --- deleting ---
 
 
-@pytest.mark.behaviour("LOAD-1")
+@pytest.mark.behaviour("LOAD-1", "NODE-101", "OPS-102")
 async def test_a_deleted_model_goes_from_idle_nodes_at_once_and_from_absent_ones_when_they_are_back(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:

@@ -105,7 +105,7 @@ async def test_a_broken_selector_in_a_query_is_refused(frontend: RunningFrontend
     assert (await frontend.call("GET", "/api/nodes?selector=,"))[0] == 400
 
 
-@pytest.mark.behaviour("NODE-103")
+@pytest.mark.behaviour("NODE-204")
 async def test_labels_that_were_read_and_put_back_stay_the_machines(frontend: RunningFrontend) -> None:
     node = await joined(frontend, total_vram=8 * GIB, labels={"rack": "1"})
     _, labels = await node.admin("GET", "/labels")
@@ -116,7 +116,7 @@ async def test_labels_that_were_read_and_put_back_stay_the_machines(frontend: Ru
     assert shown["label_sources"]["gpu.vram"] == "auto"
 
 
-@pytest.mark.behaviour("NODE-103")
+@pytest.mark.behaviour("NODE-204")
 async def test_a_label_of_the_machine_cannot_be_deleted_and_an_unknown_one_is_404(frontend: RunningFrontend) -> None:
     node = await joined(frontend, labels={"rack": "1"})
     for key in ("node.name", "rack"):

@@ -101,7 +101,7 @@ async def test_the_lease_is_one_statement_and_the_others_are_heard_with_it(front
     assert [tuple(row) for row in waiting] == [("chat", 0)]
 
 
-@pytest.mark.behaviour("NODE-115")
+@pytest.mark.behaviour("NODE-114", "NODE-115")
 async def test_the_share_of_a_frontend_that_was_killed_ends_with_its_lease(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
     killed = Use(frontend.database, frontend.core.parts.clock, "killed")

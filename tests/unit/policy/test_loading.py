@@ -203,6 +203,7 @@ def test_nobody_takes_from_itself_and_nobody_is_crowded(count: int, holding: int
     assert len(firsts) == len(set(firsts))
 
 
+@pytest.mark.behaviour("NODE-92")
 def test_the_rest_takes_as_long_as_the_speed_so_far_says() -> None:
     assert eta_s(100, 400, 10.0) == 30.0
     assert eta_s(0, 400, 10.0) is None

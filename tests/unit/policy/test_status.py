@@ -32,7 +32,7 @@ def _node(
     )
 
 
-@pytest.mark.behaviour("NODE-102")
+@pytest.mark.behaviour("NODE-203")
 @pytest.mark.parametrize("facts", _FACTS)
 def test_work_needs_approval_life_and_no_drain_by_anyone(
     facts: tuple[datetime | None, datetime | None, datetime | None, Liveness, bool | None],
@@ -51,7 +51,7 @@ def test_work_needs_approval_life_and_no_drain_by_anyone(
     assert (status_of(node) is NodeStatus.PENDING) == (approved is None)
 
 
-@pytest.mark.behaviour("NODE-102")
+@pytest.mark.behaviour("NODE-203")
 @pytest.mark.parametrize("facts", _FACTS)
 def test_every_combination_of_facts_has_a_sentence_and_four_conditions(
     facts: tuple[datetime | None, datetime | None, datetime | None, Liveness, bool | None],
@@ -74,7 +74,7 @@ def test_a_drained_node_that_is_away_says_both() -> None:
     assert reason_of(node) == "Drained by ada, and no heartbeat within its lease"
 
 
-@pytest.mark.behaviour("NODE-102")
+@pytest.mark.behaviour("NODE-203")
 def test_a_node_not_yet_seen_on_the_bus_is_healthy_and_says_so() -> None:
     assert status_of(a_node(bus_ok=None)) is NodeStatus.HEALTHY
     assert reason_of(a_node(bus_ok=None)) == "Approved and alive; not seen on the bus yet"

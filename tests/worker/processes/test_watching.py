@@ -68,7 +68,7 @@ def test_an_engine_that_is_idle_and_silent_three_times_is_told_as_unhealthy_and_
     play(tmp_path, machine, story)
 
 
-@pytest.mark.behaviour("PROC-13")
+@pytest.mark.behaviour("PROC-13", "NODE-116")
 def test_an_engine_that_works_is_well_however_long_it_is_silent(tmp_path: Path):
     machine = PretendMachine()
     machine.cpu_step_s = 0.9

@@ -14,6 +14,7 @@ from corral.loading.holdings import Holdings, Taken
 from corral.reconcile.leader import Leader
 from corral.reconcile.replicas import ReplicaCheck
 from corral.store import replicas as replica_store
+from corral.store import use as use_store
 from corral.store.database import Database
 from tests.loading.machines import LoadFrontend, ModelWorker, machines, node_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, rows, states, use
@@ -215,6 +216,19 @@ async def test_a_report_that_comes_late_does_not_bring_back_what_has_ended(
     assert await rows(database) == []
     one.run("chat", 0, model.run_hash, address="127.0.0.1:7777")
     assert (await report(frontend, one)).adopted == ("chat#0",), "another process is another matter"
+
+
+async def test_an_engine_that_its_worker_has_started_anew_after_a_crash_is_adopted_or_ended(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    """On the same port: the row that a refused request has removed says nothing about the new process."""
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    row = await put_loaded(database, one.node, model)
+    async with database.transaction() as tx:
+        assert await use_store.remove_refused(tx, row, "Nobody listens at its address.")
+    one.run("chat", 0, model.run_hash, address=row.address)
+    assert (await report(frontend, one)).adopted == ("chat#0",)
 
 
 async def test_what_was_loaded_again_at_the_same_address_is_adopted_after_a_loss(

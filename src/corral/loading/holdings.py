@@ -102,7 +102,7 @@ async def _take_processes(tx: Transaction, ids: Ids, node: Node, processes: Sequ
     await store.adopt(tx, [replace(replica, id=ids.new_id()) for replica in settled.adopted])
     missed = await store.miss(tx, settled.missed)
     gone = [(node_id, model, index) for node_id, model, index, count in missed if count >= MISSES_MAX]
-    await replica_store.remove_ended(tx, gone, "its worker does not run it any more")
+    await replica_store.remove_ended(tx, gone, "its worker does not run it any more", may_return=True)
     stopped = [one for one in (*settled.adopted, *settled.corrected) if one.state is _S.UNLOADING]
     return Taken(
         adopted=tuple(one.process_key for one in settled.adopted if one.state is _S.LOADED),

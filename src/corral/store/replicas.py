@@ -127,8 +127,13 @@ async def remove_replicas(
     return gone.total()
 
 
-async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int]], reason: str) -> int:
-    """The same for exactly these, each a node, a model and an index; in one statement."""
+async def remove_ended(
+    tx: Transaction, ended: Collection[tuple[NodeId, str, int]], reason: str, *, may_return: bool = False
+) -> int:
+    """The same for exactly these, each a node, a model and an index; in one statement.
+
+    `may_return`: nobody has ended them on purpose, so their worker may start them anew, at the same address.
+    """
     if not ended:
         return 0
     place = tuple_(*_IN_ORDER)
@@ -138,7 +143,7 @@ async def remove_ended(tx: Transaction, ended: Collection[tuple[NodeId, str, int
     )
     rows = sorted(ended_rows, key=lambda row: (str(row.node_id), row.model, row.replica_index))
     await release(tx, [str(row.id) for row in rows])
-    await tell_removed(tx, rows, reason, has_ended=True)
+    await tell_removed(tx, rows, reason, has_ended=not may_return)
     return len(rows)
 
 

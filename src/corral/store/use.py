@@ -121,7 +121,7 @@ async def remove_refused(tx: Transaction, replica: Replica, reason: str) -> bool
     if held.one_or_none() is None:
         return False
     place = (replica.node_id, replica.model, replica.index)
-    return await replica_store.remove_ended(tx, [place], reason) > 0
+    return await replica_store.remove_ended(tx, [place], reason, may_return=True) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 @pytest.mark.behaviour("SIM-50")
 @pytest.mark.behaviour("SIM-51")
 @pytest.mark.behaviour("SIM-52")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -11,6 +13,11 @@ from corral.store.database import Database
 from tests.simulation.postgres import postgres_server
 from tests.support.databases import fresh_database, make_template
 from tests.support.frontends import RunningFrontend, running_frontend
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background. Programs that tests start would inherit it, and those that get a Ctrl-C would not hear.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

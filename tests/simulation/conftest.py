@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.databases import make_template
 from tests.simulation.postgres import postgres_server
 
-DEFAULT_SEEDS = 10
+DEFAULT_SEEDS = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,6 +16,7 @@ from corral.domain.cluster import Event
 from corral.domain.errors import CorralError
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId
+from corral.loading.pace import Pace
 from corral.ports.bus import Bus
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
@@ -40,14 +41,16 @@ class Remover:
         self._database = database
         self._bus = bus
         self._tasks = Tasks("remover", on_crash)
+        self._pace = Pace()
 
     async def tick(self) -> int:
         """Ask for what is due; how many debts that are."""
         free = AT_A_TIME - len(self._tasks)
-        if free <= 0:
+        if free <= 0 or not self._pace.is_due():
             return 0
         async with self._database.transaction() as tx:
             due = await store.claim_removals(tx, limit=free, lease_s=LEASE_S)
+        self._pace.looked(found=bool(due) or len(self._tasks) > 0)
         for removal in due:
             self._tasks.start(self._remove(removal), name=f"remove {removal.model}")
         return len(due)
@@ -66,7 +69,10 @@ class Remover:
         if known:
             async with self._database.transaction() as tx:
                 await store.hasten_removals(tx, known)
-        return bool(known) or any(event.kind in ("replica.removed", "model.changed") for event in events)
+        is_called = bool(known) or any(event.kind in ("replica.removed", "model.changed") for event in events)
+        if is_called:
+            self._pace.wake()
+        return is_called
 
     async def _remove(self, removal: Removal) -> None:
         problem = ""

@@ -17,6 +17,7 @@ from corral.domain.cluster import Event
 from corral.domain.errors import CorralError
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
+from corral.loading.pace import Pace
 from corral.policy.loading import stop_pause_s
 from corral.ports.bus import Bus
 from corral.runtime.guard import Failed, attempt
@@ -40,14 +41,16 @@ class Stopper:
         self._database = database
         self._bus = bus
         self._tasks = Tasks("stopper", on_crash)
+        self._pace = Pace()
 
     async def tick(self) -> int:
         """Begin to end what is due; how many that are. One worker that does not answer holds up nobody else."""
         free = AT_A_TIME - len(self._tasks)
-        if free <= 0:
+        if free <= 0 or not self._pace.is_due():
             return 0
         async with self._database.transaction() as tx:
             stops = await store.claim_stops(tx, limit=free, lease_s=LEASE_S)
+        self._pace.looked(found=bool(stops) or len(self._tasks) > 0)
         for stop in stops:
             self._tasks.start(self._stop(stop.replica), name=f"stop {stop.replica.process_key}")
         return len(stops)
@@ -66,9 +69,12 @@ class Stopper:
         if known:
             async with self._database.transaction() as tx:
                 await store.hasten_stops(tx, known)
-        return bool(known) or any(
+        is_called = bool(known) or any(
             event.kind == "replica.changed" and event.data.get("state") == ReplicaState.UNLOADING for event in events
         )
+        if is_called:
+            self._pace.wake()
+        return is_called
 
     async def _stop(self, replica: Replica) -> None:
         problem = await self._ask(replica)

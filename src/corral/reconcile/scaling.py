@@ -108,6 +108,8 @@ class Scaling:
         now = await load_store.database_now(tx)
         rules = await rule_store.list_rules(tx)
         models = await store.list_scaled(tx)
+        if not models:
+            return _Seen(now=now, rules={}, decisions={})
         waiting = await store.list_waiting(tx)
         nodes = await node_store.list_nodes(tx)
         fleet = Fleet.of(

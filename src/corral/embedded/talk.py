@@ -60,7 +60,7 @@ class Talk:
         self.say(f"Corral is ready at {place.url} ({elapsed_s:.1f} s)")
         self.say()
         self.say(f"  admin key   {home.admin_key}")
-        self.say("  try         corral nodes list")
+        self.say("  try         corral try")
         if place.is_open:
             self.say("  join        corral tokens create   (it prints the command for the other machine)")
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
@@ -54,7 +55,7 @@ class AsgiSink:
         await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
 
 
-class _Route:
+class _Route(ABC):
     """One path of `/v1`: authorised, answered, and every error in OpenAI's shape."""
 
     def __init__(self, path: str) -> None:
@@ -72,8 +73,8 @@ class _Route:
         except CorralError as error:
             await errors.answer(send, scope["path"], error, scope["state"].get("request_id"))
 
-    async def answer(self, request: Request, parts: Parts, send: Send) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def answer(self, request: Request, parts: Parts, send: Send) -> None: ...
 
 
 class Calls(_Route):

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
 _NEW = ".new"
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Room for an ordinary user where this folder is; None if nobody knows."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def write_json(path: Path, document: Any) -> None:

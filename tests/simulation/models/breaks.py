@@ -3,8 +3,8 @@ has to notice it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,9 +23,9 @@ from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
 from corral.store.staged import Removal
+from tests.simulation.breaking import Break
 from tests.simulation.models import people, work
-from tests.simulation.plan import Fault as Trouble
-from tests.simulation.plan import Kind, Plan
+from tests.simulation.plan import Kind
 
 Patch = pytest.MonkeyPatch
 # Late, so that hardly anybody asks again for what ran there.
@@ -35,32 +35,7 @@ KILLS = tuple((Kind.WORKER_KILL, 31.0 + turn, 6.0, turn) for turn in range(3))
 SHUFFLE = ((Kind.BUS_SHUFFLE, 2.0, 37.0, 0),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
-    name: str
-    apply: Callable[[Patch], None]
-    # One of these has to be said.
-    sentences: tuple[str, ...]
-    # What makes the moment likely in which it matters: kind, start, length, target.
-    faults: tuple[tuple[Kind, float, float, int], ...] = ()
-    # One that shows it today, so that the test is short; those after it are there for tomorrow.
-    first_seed: int = 0
-
-    def plan(self) -> Plan:
-        faults = tuple(
-            Trouble(start_s=start_s, length_s=length_s, kind=kind, target=target, strength=0.8)
-            for kind, start_s, length_s, target in self.faults
-        )
-        return Plan(
-            frontends=2,
-            workers=3,
-            watchers=0,
-            feed_interval_s=4.0,
-            outbox_retention_s=86400.0,
-            faults_end_s=40.0,
-            quiet_s=60.0,
-            faults=faults,
-        )
+_break = partial(Break, feed_interval_s=4.0, faults_end_s=40.0, quiet_s=60.0)
 
 
 def _memory_is_not_asked_for(patch: Patch) -> None:
@@ -136,34 +111,34 @@ def _no_floor(patch: Patch) -> None:
 
 
 BREAKS = (
-    Break(name="memory is not asked for", apply=_memory_is_not_asked_for, sentences=("are promised",)),
-    Break(
+    _break(name="memory is not asked for", apply=_memory_is_not_asked_for, sentences=("are promised",)),
+    _break(
         name="edits stop nothing",
         apply=_edits_stop_nothing,
         sentences=("which it was until", "that its model is not"),
         first_seed=1,
     ),
-    Break(name="stops are not waited for", apply=_stops_are_not_waited_for, sentences=("and its process",)),
-    Break(
+    _break(name="stops are not waited for", apply=_stops_are_not_waited_for, sentences=("and its process",)),
+    _break(
         name="orphans are left alone",
         apply=_orphans_are_left_alone,
         sentences=("and no row knows it",),
         faults=KILLS,
     ),
-    Break(name="reservations stay", apply=_reservations_stay, sentences=("which is no load",)),
-    Break(
+    _break(name="reservations stay", apply=_reservations_stay, sentences=("which is no load",)),
+    _break(
         name="jobs are not waited for",
         apply=_jobs_are_not_waited_for,
         sentences=("and its process",),
         faults=SHUFFLE,
         first_seed=2,
     ),
-    Break(name="requests are counted for ever", apply=_requests_are_counted_for_ever, sentences=("still counts",)),
-    Break(
+    _break(name="requests are counted for ever", apply=_requests_are_counted_for_ever, sentences=("still counts",)),
+    _break(
         name="removals are believed",
         apply=_removals_are_believed,
         sentences=("which was deleted",),
         first_seed=1,
     ),
-    Break(name="no floor", apply=_no_floor, sentences=("its rule asks for more",)),
+    _break(name="no floor", apply=_no_floor, sentences=("its rule asks for more",)),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.models.breaks import BREAKS, Break
+from tests.simulation.breaking import Break
+from tests.simulation.models.breaks import BREAKS
 from tests.simulation.models.cluster import run_models
 
 SEEDS = 5

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,8 +21,8 @@ from corral.store.database import Transaction
 from corral.store.dispatch import Hold
 from corral.store.schema import operations
 from corral.worker.jobs.runner import JobRunner
-from tests.simulation.plan import Fault as Trouble
-from tests.simulation.plan import Kind, Plan
+from tests.simulation.breaking import Break
+from tests.simulation.plan import Kind
 
 Patch = pytest.MonkeyPatch
 NOISE = ((Kind.BUS_NOISE, 5.0, 60.0, 0),)
@@ -30,32 +31,7 @@ STALLS = tuple((Kind.FRONTEND_STALLED_STORE, 8.0 + 16 * turn, 14.0, turn) for tu
 ABSENCES = tuple((Kind.WORKER_CRASH, 10.0 + 10 * turn, 35.0, turn) for turn in range(3))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
-    name: str
-    apply: Callable[[Patch], None]
-    # One of these has to be said.
-    sentences: tuple[str, ...]
-    # What makes the moment likely in which it matters: kind, start, length, target.
-    faults: tuple[tuple[Kind, float, float, int], ...] = ()
-    # One that shows it today, so that the test is short; those after it are there for tomorrow.
-    first_seed: int = 0
-
-    def plan(self) -> Plan:
-        faults = tuple(
-            Trouble(start_s=start_s, length_s=length_s, kind=kind, target=target, strength=0.8)
-            for kind, start_s, length_s, target in self.faults
-        )
-        return Plan(
-            frontends=2,
-            workers=3,
-            watchers=0,
-            feed_interval_s=6.0,
-            outbox_retention_s=86400.0,
-            faults_end_s=70.0,
-            quiet_s=150.0,
-            faults=faults,
-        )
+_break = partial(Break, feed_interval_s=6.0, faults_end_s=70.0, quiet_s=150.0)
 
 
 def _no_fence(patch: Patch) -> None:
@@ -175,26 +151,26 @@ def _workers_do_not_stop(patch: Patch) -> None:
 
 
 BREAKS = (
-    Break(
+    _break(
         name="writes without a fence",
         apply=_no_fence,
         sentences=("held it with the fence",),
         faults=(*STALLS, *SHUFFLE),
     ),
-    Break(name="a takeover without a new fence", apply=_no_new_fence, sentences=("without a new fence",)),
-    Break(name="a claim that ignores leases", apply=_no_lease, sentences=("whose lease had not run out",)),
-    Break(name="older events are taken in", apply=_no_seq_guard, sentences=("was taken in after",), faults=SHUFFLE),
-    Break(
+    _break(name="a takeover without a new fence", apply=_no_new_fence, sentences=("without a new fence",)),
+    _break(name="a claim that ignores leases", apply=_no_lease, sentences=("whose lease had not run out",)),
+    _break(name="older events are taken in", apply=_no_seq_guard, sentences=("was taken in after",), faults=SHUFFLE),
+    _break(
         name="a cancel that keeps assignments",
         apply=_cancel_keeps_assignments,
         sentences=("still assigned",),
         first_seed=1,
     ),
-    Break(name="a resend with a new job", apply=_new_job_for_a_resend, sentences=("was carried out",), faults=SHUFFLE),
-    Break(name="nothing is superseded", apply=_no_supersede, sentences=("without an",), faults=ABSENCES),
-    Break(name="ends are overwritten", apply=_ends_are_overwritten, sentences=("and became",), faults=NOISE),
-    Break(name="a node's return wakes nobody", apply=_no_wake_on_return, sentences=("is still",), faults=ABSENCES),
-    Break(name="leases are never given back", apply=_leases_are_kept, sentences=("still holds it",)),
-    Break(name="silence counts as a failure", apply=_silence_counts, sentences=("was counted for",), faults=NOISE),
-    Break(name="workers do not stop", apply=_workers_do_not_stop, sentences=("was told to stop",), first_seed=3),
+    _break(name="a resend with a new job", apply=_new_job_for_a_resend, sentences=("was carried out",), faults=SHUFFLE),
+    _break(name="nothing is superseded", apply=_no_supersede, sentences=("without an",), faults=ABSENCES),
+    _break(name="ends are overwritten", apply=_ends_are_overwritten, sentences=("and became",), faults=NOISE),
+    _break(name="a node's return wakes nobody", apply=_no_wake_on_return, sentences=("is still",), faults=ABSENCES),
+    _break(name="leases are never given back", apply=_leases_are_kept, sentences=("still holds it",)),
+    _break(name="silence counts as a failure", apply=_silence_counts, sentences=("was counted for",), faults=NOISE),
+    _break(name="workers do not stop", apply=_workers_do_not_stop, sentences=("was told to stop",), first_seed=3),
 )

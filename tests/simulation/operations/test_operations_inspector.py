@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.operations.breaks import BREAKS, Break
+from tests.simulation.breaking import Break
+from tests.simulation.operations.breaks import BREAKS
 from tests.simulation.operations.cluster import run_operations
 
 SEEDS = 6

@@ -47,10 +47,10 @@ async def _galleries(parts: Parts) -> list[GalleryOut]:
             stamps = {(stamp.name, stamp.url): stamp for stamp in await store.list_stamps(tx)}
     except StoreUnavailable:
         stamps = {}
-    return [_shown(state, stamps.get((state.name, state.url))) for state in parts.catalog.states]
+    return [gallery_out(state, stamps.get((state.name, state.url))) for state in parts.catalog.states]
 
 
-def _shown(state: GalleryState, stamp: store.GalleryCopy | None) -> GalleryOut:
+def gallery_out(state: GalleryState, stamp: store.GalleryCopy | None) -> GalleryOut:
     return GalleryOut(
         name=state.name,
         url=state.url,

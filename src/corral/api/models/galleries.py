@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request
 from pydantic import Field, StringConstraints
 
+from corral.api.backends.galleries import gallery_out
 from corral.api.models.bodies import EntryIn, serves_of
 from corral.api.operations.views import TASK_TYPES
 from corral.api.parts import AdminIn, Parts, PartsIn, bearer
-from corral.backends.shelf import GalleryState
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.model import Model, ModelConfig
@@ -292,14 +292,4 @@ async def _shown_galleries(parts: Parts) -> list[GalleryOut]:
             stamps = {(one.name, one.url): one for one in await gallery_store.list_stamps(tx, gallery_store.MODELS)}
     except StoreUnavailable:
         stamps = {}
-    return [_gallery_out(state, stamps.get((state.name, state.url))) for state in parts.models.states]
-
-
-def _gallery_out(state: GalleryState, stamp: gallery_store.GalleryCopy | None) -> GalleryOut:
-    return GalleryOut(
-        name=state.name,
-        url=state.url,
-        entries=state.entries,
-        fetched_at=stamp.fetched_at if stamp else None,
-        problem=stamp.problem if stamp and state.is_readable else state.problem,
-    )
+    return [gallery_out(state, stamps.get((state.name, state.url))) for state in parts.models.states]

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from corral.transfer import options as transfer
+from corral.transfer.files import free_bytes
 
 GIB = 1024**3
-
-
-def free_bytes(folder: Path) -> int | None:
-    """Room for an ordinary user where this folder is; None if nobody knows."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256 as new_sha256
@@ -28,6 +27,7 @@ from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
 from corral.transfer.chunks import HASH_BYTES, chunk_count, chunk_span, fits, known_chunks
 from corral.transfer.faults import SourceFailed, TransferFailed, disk_full
+from corral.transfer.files import free_bytes
 from corral.transfer.http import Http, refused, shown
 from corral.transfer.options import Patience
 from corral.transfer.threads import in_thread
@@ -49,14 +49,6 @@ _AGAIN_S = 0.1
 _BEGIN_S = 3.0
 _EMPTY = new_sha256(b"").hexdigest()
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
-
-
-def free_bytes(folder: Path) -> int | None:
-    """Room for an ordinary user where this folder is; None if nobody knows."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

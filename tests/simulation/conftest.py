@@ -10,6 +10,8 @@ from tests.simulation.databases import make_template
 from tests.simulation.postgres import postgres_server
 
 DEFAULT_SEEDS = 5
+# Each break takes a run of its own to be caught: a few of them every time, all of them with many seeds.
+DEFAULT_BREAKS = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,12 +21,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "seeds(number): how many seeds this test takes unless told otherwise")
+    config.addinivalue_line("markers", "breaks(list): the deliberate defects that this test takes one by one")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    # The options are unknown when pytest was not given this folder by name.
+    if "broken" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("breaks")
+        assert marker is not None, "a test of breaks names them: @pytest.mark.breaks(BREAKS)"
+        is_long = metafunc.config.getoption("seeds", default=None) is not None
+        breaks = marker.args[0] if is_long else marker.args[0][:DEFAULT_BREAKS]
+        metafunc.parametrize("broken", breaks, ids=[each.name.replace(" ", "-") for each in breaks])
     if "seed" not in metafunc.fixturenames:
         return
-    # The options are unknown when pytest was not given this folder by name.
     one = metafunc.config.getoption("seed", default=None)
     own = metafunc.definition.get_closest_marker("seeds")
     number = metafunc.config.getoption("seeds", default=None) or (own.args[0] if own else DEFAULT_SEEDS)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.behaviour("SIM-57")
-@pytest.mark.parametrize("broken", BREAKS, ids=[each.name.replace(" ", "-") for each in BREAKS])
+@pytest.mark.breaks(BREAKS)
 def test_a_product_with_broken_models_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
     broken.apply(monkeypatch)
     seen: list[str] = []

@@ -21,6 +21,7 @@ from corral.store.database import Database, count_statements
 from corral.store.migrate import HEAD, migrate
 from corral.store.model_schema import model_names  # noqa: F401 - its tables belong to the same metadata
 from corral.store.schema import Xid8, metadata
+from corral.store.tenant_schema import users  # noqa: F401 - likewise
 from tests.support.databases import fresh_database
 
 PROCESS = """

@@ -1,4 +1,4 @@
-"""Who may do what: join tokens for machines, API keys for people and programs."""
+"""Who may do what: users, API keys for people and programs, join tokens for machines."""
 
 from __future__ import annotations
 
@@ -19,6 +19,26 @@ class SecretState(StrEnum):
     REVOKED = "revoked"
 
 
+class Scope(StrEnum):
+    """What a key or a user may do. Each includes those after it."""
+
+    ADMIN = "admin"  # keys, users, tokens and settings, too
+    OPERATE = "operate"  # nodes, engines, models, operations
+    INFER = "infer"  # ask models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLimit:
+    """How much one key may ask of a model; None: as much as it likes. `model` empty: of all models together."""
+
+    model: str = ""
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    # Of a calendar day and month in UTC.
+    tokens_per_day: int | None = None
+    tokens_per_month: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinToken:
     id: str
@@ -35,6 +55,20 @@ class JoinToken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    id: str
+    name: str
+    scope: Scope
+    # Who vouches for them instead of a password; empty: nobody.
+    issuer: str = ""
+    subject: str = ""
+    has_password: bool
+    created_at: datetime
+    created_by: str
+    disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
     id: str
     name: str
@@ -45,16 +79,25 @@ class ApiKey:
     revoked_at: datetime | None
     node_id: str | None  # the agent node that it was made for
     state: SecretState
+    scope: Scope = Scope.ADMIN
+    user_id: str | None = None
+    # Patterns such as `llama-*`; None: every model.
+    models: tuple[str, ...] | None = None
+    limits: tuple[KeyLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who is asking. `node_id` is set for a key that belongs to an agent node: it is no admin."""
+    """Who is asking. `node_id` is set for a key that belongs to an agent node: it may ask models and no more."""
 
     key_id: str
     name: str
     node_id: str | None = None
+    scope: Scope = Scope.ADMIN
+    user_id: str | None = None
+    models: tuple[str, ...] | None = None
+    limits: tuple[KeyLimit, ...] = ()
 
     @property
     def is_admin(self) -> bool:
-        return self.node_id is None
+        return self.node_id is None and self.scope is Scope.ADMIN

@@ -1,17 +1,20 @@
 """Calling an engine: a body goes in as it is, an answer comes back as it is.
 
 Bytes are neither read nor changed here. What went wrong is told by when it did: before the engine can have heard
-anything, before its first byte, or in the middle of its answer.
+anything, before its first byte, or in the middle of its answer. Calls are made of plain callbacks, because a coroutine
+for every piece of every stream is what makes proxies slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from corral.domain.errors import CorralError
+
+Headers = Sequence[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,11 @@ class EngineCall:
     body: bytes = field(repr=False)
     # What the engine wants to be shown; empty if it checks nothing.
     key: str = field(default="", repr=False)
+    content_type: str = "application/json"
+    # Set: the body comes in pieces (`Line.write`) and has this many bytes in all; `body` holds its beginning.
+    size_bytes: int | None = None
+    # More lines of the head, already checked: names in lower case, no line breaks.
+    headers: Headers = ()
 
 
 class EngineRefused(CorralError):
@@ -40,6 +48,60 @@ class EngineLost(CorralError):
     retryable: ClassVar[bool] = True
 
 
+class Hearer(Protocol):
+    """Who hears an answer: `on_head`, any number of `on_body`, `on_end`; or `on_lost` at any point, and then nothing
+    more. Never from inside `send`."""
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """Names are in lower case. Hop-by-hop lines are not among them. Interim answers (1xx) are not told."""
+        ...
+
+    def on_body(self, piece: bytes) -> None: ...
+
+    def on_end(self) -> None:
+        """The answer is whole: as long as it said, or ended as it should."""
+        ...
+
+    def on_lost(self, error: EngineRefused | EngineLost) -> None: ...
+
+    def on_writable(self, is_writable: bool) -> None:  # noqa: FBT001 - what a callback is told
+        """Only for bodies in pieces: whether the engine takes more now."""
+        ...
+
+
+class Line(Protocol):
+    """A call under way."""
+
+    def pause(self) -> None:
+        """Read no more of the answer for now: the client is slow."""
+        ...
+
+    def resume(self) -> None: ...
+
+    def write(self, piece: bytes, *, is_last: bool = False) -> None:
+        """The next piece of a body that comes in pieces."""
+        ...
+
+    def hang_up(self) -> None:
+        """Nobody wants the answer any more. The engine notices, and nothing is heard afterwards. Harmless twice and
+        after the end."""
+        ...
+
+
+class Lines(Protocol):
+    def send(self, call: EngineCall, hearer: Hearer) -> Line:
+        """Returns at once. A kept connection that its engine had closed meanwhile is replaced by a new one unseen, as
+        long as nothing of an answer was heard and the whole body is in `call`."""
+        ...
+
+
+class Engines(Protocol):
+    def call(self, call: EngineCall) -> AbstractAsyncContextManager[EngineAnswer]:
+        """The answer, from its first line on. `EngineRefused`: nobody listens there. `EngineLost`: it could not be
+        reached in time, or went before it answered. Leaving the block before the end tells the engine to stop."""
+        ...
+
+
 class EngineAnswer(Protocol):
     @property
     def status(self) -> int: ...
@@ -49,11 +111,4 @@ class EngineAnswer(Protocol):
 
     def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. `EngineLost` if it breaks off before its end."""
-        ...
-
-
-class Engines(Protocol):
-    def call(self, call: EngineCall) -> AbstractAsyncContextManager[EngineAnswer]:
-        """The answer, from its first line on. `EngineRefused`: nobody listens there. `EngineLost`: it could not be
-        reached in time, or went before it answered. Leaving the block before the end tells the engine to stop."""
         ...

@@ -145,12 +145,18 @@ class Visit:
         self._failure: CorralError | None = None
         self.model = model
 
+    def try_now(self) -> Held | None:
+        """A replica at once, or none."""
+        held = self._router.take(self.model, self._without) if self._attempts < ATTEMPTS_MAX else None
+        if held is not None:
+            self._attempts += 1
+        return held
+
     async def replica(self) -> Held:
         """The replica to call next. Loads the model if there is none."""
         while True:
-            held = self._router.take(self.model, self._without) if self._attempts < ATTEMPTS_MAX else None
+            held = self.try_now()
             if held is not None:
-                self._attempts += 1
                 return held
             if self._failure is not None:
                 raise self._failed()

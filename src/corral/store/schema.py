@@ -1,4 +1,5 @@
-"""The tables, with `model_schema.py`. `migrations/` makes them; a test holds the two against each other.
+"""The tables, with `model_schema.py` and `tenant_schema.py`. `migrations/` makes them; a test holds both against each
+other.
 
 Every table that hangs on a node has a foreign key with ON DELETE CASCADE: removing a node leaves nothing behind.
 `operations`, their targets and events are history instead: they outlive the nodes that they were about, so they keep a
@@ -225,10 +226,15 @@ api_keys = Table(
     Column("prefix", String(16), nullable=False),
     # A key that belongs to an agent node goes with it and is no admin's.
     Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE")),
+    Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE")),
+    Column("scope", String(16), nullable=False, server_default="admin"),
+    # Patterns of names; NULL: every model.
+    Column("models", JSONB),
     Column("expires_at", TIME),
     Column("revoked_at", TIME),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("created_by", String(255), nullable=False),
+    CheckConstraint("scope IN ('admin', 'operate', 'infer')", name="scope"),
 )
 
 leases = Table(

@@ -1,0 +1,26 @@
+"""What is asked before a request is let in, and who is told when it has ended. Both at once, in memory: no waiting."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from corral.domain.access import Principal
+from corral.domain.answered import Answered
+
+
+class Limiter(Protocol):
+    def admit(self, principal: Principal, model: str) -> None:
+        """Count one request of this key for this model. `LimitReached` (429) with the time to wait, if it is one too
+        many; then it is not counted."""
+        ...
+
+
+class Listener(Protocol):
+    def answered(self, record: Answered) -> None:
+        """A request has ended. Called exactly once for each, before its last byte goes out. It must not raise."""
+        ...
+
+
+class NoLimits:
+    def admit(self, principal: Principal, model: str) -> None:
+        del principal, model

@@ -446,6 +446,25 @@ async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_wer
     assert len(await events(database, "replica.removed")) == 1
 
 
+@pytest.mark.behaviour("NODE-100")
+async def test_a_worker_that_does_not_say_what_it_stopped_costs_no_replica_its_row(
+    database: Database, hub: Hub
+) -> None:
+    (old,) = await workers(database, hub, "old")
+    await put_installed(database, NodeId(old.node), there(version="2.0"))
+    running = Replica(id=ids.new_id(), node_id=NodeId(old.node), model="llama", index=0, state=ReplicaState.LOADED)
+    async with database.transaction() as tx:
+        await replica_store.put_replica(tx, running)
+    frontend = await driver(database, hub)
+    operation = await submit(database, asked("engine", "reinstall"))
+    await frontend.run()
+    await old.finish()
+    await frontend.run()
+    assert (await read(database, operation)).state == "completed"
+    assert len(await sql(database, "SELECT id FROM replicas")) == 1
+    assert await events(database, "replica.removed") == []
+
+
 @pytest.mark.behaviour("OPS-39")
 @pytest.mark.parametrize("kind", ["install", "upgrade", "reinstall", "rollback"])
 async def test_every_kind_shows_how_far_each_node_is(database: Database, hub: Hub, kind: str) -> None:

@@ -270,7 +270,7 @@ async def test_promise_2_with_postgresql_and_nats_both_stopped_a_loaded_model_an
             await models.cluster.nats.start()
 
 
-@pytest.mark.behaviour("FLT-36", "OPS-44")
+@pytest.mark.behaviour("FLT-36", "OPS-44", "NODE-134")
 async def test_a_frontend_killed_in_the_middle_of_a_load_is_replaced_and_the_load_is_not_begun_again(
     models: Models,
 ) -> None:

@@ -104,7 +104,9 @@ class Router:
             log.warning("replica is gone", model=replica.model, node=replica.node_id, reason=reason)
         return True
 
-    def visit(self, model: Served, wait_s: float) -> Visit:
+    def visit(self, model: Served, wait_s: float, who: str = "", cost: int = 1) -> Visit:
+        """`who` is the key that asks and `cost` what it asks for, in expected tokens: whose turn it is goes by them."""
+        del who, cost
         return Visit(self, model, wait_s)
 
     def _choice(self, replica: Replica) -> Choice:

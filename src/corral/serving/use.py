@@ -41,6 +41,13 @@ class Held:
             self._is_held = False
             self._use.let_go(self.replica.id)
 
+    def succeeded(self, seconds: float, first_byte_s: float) -> None:
+        """It has answered: after so long the first byte, after so long all. What is learnt from it goes into picks."""
+        del seconds, first_byte_s
+
+    def failed(self) -> None:
+        """The engine is to blame: lost, an error of its own, or no first byte in time. Busy (503) is none of these."""
+
     def __enter__(self) -> Self:
         return self
 

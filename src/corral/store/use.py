@@ -24,6 +24,8 @@ from corral.store.schema import replicas, rules
 
 # What is left of frontends that died long ago; the last use of a replica is read from these rows as well.
 KEPT_S = 7 * 24 * 3600.0
+# Longer numbers among the options of an engine are no counts of anything.
+OPTION_DIGITS_MAX = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,12 @@ class Served:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     # Where its replicas may answer; empty: everywhere.
     selector: Mapping[str, str] = field(default_factory=dict)
+    # The engine's package, as the configuration names it.
+    backend: str = ""
+    # How many requests a replica works on at a time, if the configuration says so.
+    parallel: int | None = None
+    # How a replica is picked; empty: the usual way.
+    route_policy: str = ""
     created_at: datetime
 
 
@@ -54,6 +62,7 @@ async def list_served(tx: Transaction, only: Collection[str] | None = None) -> l
         models.c.created_at,
         names.label("names"),
         rules.c.selector,
+        rules.c.route_policy,
     ).join_from(models, rules, rules.c.model == models.c.name, isouter=True)
     if only is not None:
         wanted = func.any(cast(list(only), ARRAY(Text)))
@@ -72,8 +81,17 @@ def _served(row: Any) -> Served:
         serves=tuple(config.get("serves") or ()),
         defaults=dict(config.get("defaults") or {}),
         selector=dict(row.selector or {}),
+        backend=str(config.get("backend") or ""),
+        parallel=_count((config.get("options") or {}).get("parallel")),
+        route_policy=row.route_policy or "",
         created_at=row.created_at,
     )
+
+
+def _count(option: object) -> int | None:
+    """Options of engines are free text: what is no count above zero says nothing."""
+    written = str(option).strip()
+    return (int(written) or None) if written.isdecimal() and len(written) <= OPTION_DIGITS_MAX else None
 
 
 async def list_loaded(tx: Transaction, only: Collection[str] | None = None) -> list[Replica]:

@@ -47,6 +47,9 @@ class _KeyEntry:
     principal: Principal
     expires_monotonic: float | None
 
+    def is_valid(self, now: float) -> bool:
+        return self.expires_monotonic is None or self.expires_monotonic > now
+
 
 class Directory:
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -91,6 +94,11 @@ class Directory:
                 )
         return entry
 
+    def known(self, secret: str | bytes) -> Principal | None:
+        """The holder of an API key, from memory alone. None: not known here; `principal` looks further."""
+        entry = self._keys.get(hash_secret(secret))
+        return entry.principal if entry is not None and entry.is_valid(self._clock.monotonic()) else None
+
     async def principal(self, secret: str | None) -> Principal:
         """The holder of an API key."""
         if not secret:
@@ -98,10 +106,10 @@ class Directory:
                 "An API key is needed.",
                 hint="Send it as 'Authorization: Bearer ck_…'. `corral login` keeps one for the command line.",
             )
+        known = self.known(secret)
+        if known is not None:
+            return known
         hashed = hash_secret(secret)
-        entry = self._keys.get(hashed)
-        if entry is not None and (entry.expires_monotonic is None or entry.expires_monotonic > self._clock.monotonic()):
-            return entry.principal
         if not self._was_refused(hashed):
             async with self._database.transaction() as tx:
                 principal = await access_store.find_principal(tx, hashed)

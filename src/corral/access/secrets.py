@@ -18,8 +18,8 @@ def make_secret(prefix: str, ids: Ids) -> str:
     return prefix + ids.secret()
 
 
-def hash_secret(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def hash_secret(secret: str | bytes) -> str:
+    return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()
 
 
 def shown_prefix(secret: str) -> str:

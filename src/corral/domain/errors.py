@@ -12,6 +12,7 @@
         BootSuperseded       a newer process of the same node has registered
         LeaseLost            another process holds the lease by now
       Unprocessable 422      understood, and refused
+      LimitReached 429       more than the caller may; `retry_after_s` in the details says when it may again
       Unavailable 503        a part that is needed does not answer; trying again may help
         StoreUnavailable, BusUnavailable, NodeUnreachable
 
@@ -118,6 +119,14 @@ class Unprocessable(CorralError):
 
     code = "unprocessable"
     status = 422
+
+
+class LimitReached(CorralError):
+    """More was asked than this key may."""
+
+    code = "rate_limit_exceeded"
+    status = 429
+    retryable = True
 
 
 class Unavailable(CorralError):

@@ -94,6 +94,7 @@ class Cluster:
             "CORRAL_NATS_SYSTEM_SEED": authority.system_seed,
             "CORRAL_ADMIN_KEY": ADMIN_KEY,
             "CORRAL_PORT": str(port),
+            "CORRAL_STATE_DIR": str(self.folder / "state"),
             "CORRAL_INSTANCE_ID": f"frontend-{number}",
             **self.frontend_settings,
         }

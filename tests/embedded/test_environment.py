@@ -30,6 +30,7 @@ def test_a_frontend_is_told_where_everything_is() -> None:
         "CORRAL_HOST": "127.0.0.1",
         "CORRAL_PORT": "8080",
         "CORRAL_LIBRARY_DIR": "/home/one/.corral/library",
+        "CORRAL_STATE_DIR": "/home/one/.corral/frontend",
     }
 
 

@@ -69,6 +69,8 @@ def frontend_environment(
     }
     if "CORRAL_LIBRARY_DIR" not in inherited:
         told["CORRAL_LIBRARY_DIR"] = str(home.root / "library")
+    if "CORRAL_STATE_DIR" not in inherited:
+        told["CORRAL_STATE_DIR"] = str(home.root / "frontend")
     if addresses.is_own_bus:
         told["CORRAL_NATS_ACCOUNT_SEED_FILE"] = str(home.nats_account_seed)
         told["CORRAL_NATS_OPERATOR_SEED_FILE"] = str(home.nats_operator_seed)

@@ -268,6 +268,21 @@ class FrontendSettings(_BusTls, _Logging):
         description="Name and secret of the key for the storage: name:secret.",
         json_schema_extra=shown_default("what the machine itself has"),
     )
+    state_dir: Directory = Field(
+        default_factory=lambda: Path("~/.corral-state").expanduser(),
+        description="Directory for what this frontend needs when PostgreSQL is away: what it serves, what it counted.",
+        json_schema_extra=shown_default("~/.corral-state"),
+    )
+    kept_max_age_s: Duration = Field(
+        default=7 * 86400.0,
+        description="How old what is kept in that directory may be for a start without PostgreSQL.",
+    )
+    stop_grace_s: DurationOrZero = Field(
+        default=30.0, description="How long answers may go on when this frontend is told to stop; then they are cut."
+    )
+    processes: int = Field(
+        default=1, ge=1, le=64, description="How many frontend processes share the port; each is a whole frontend."
+    )
     shared_models: bool = Field(
         default=False,
         description="The library's directory is the same for all frontends and workers: files are linked, not moved.",

@@ -1,0 +1,150 @@
+"""Counting requests: the one place where the numbers of `/metrics` and of `corral top` come from.
+
+Guarantee: every request that has ended is counted once, a sum never falls, and what is kept is bounded by the models
+and replicas that there are: what has gone is added up under its model, and a model that has gone under no name.
+Limit: the numbers are of this process since its start. Nothing is locked: it belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from corral.domain.answered import Answered
+from corral.insight.histogram import REQUEST_BOUNDS, TOKEN_BOUNDS, Histogram
+
+# What is counted under no name of its own.
+OTHER = "other"
+# More rows than a cluster has replicas; what comes beyond it is counted together.
+ROWS_MAX = 10_000
+# Codes of errors are slugs of ours; an engine's own can be anything.
+CODES_MAX = 200
+
+
+class Place(NamedTuple):
+    """What a row is about. Without a replica: none was reached."""
+
+    model: str
+    call: str
+    replica_id: str = ""
+
+
+class Row:
+    """The sums of one place."""
+
+    __slots__ = (
+        "cached_tokens",
+        "completion_tokens",
+        "first_byte",
+        "inter_token",
+        "prompt_tokens",
+        "queue",
+        "request",
+        "statuses",
+        "written",
+    )
+
+    def __init__(self) -> None:
+        self.request = Histogram(REQUEST_BOUNDS)
+        self.first_byte = Histogram(REQUEST_BOUNDS)
+        self.inter_token = Histogram(TOKEN_BOUNDS)
+        self.queue = Histogram(REQUEST_BOUNDS)
+        # By the first digit of the status.
+        self.statuses = [0] * 10
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        self.completion_tokens = 0
+        # Tokens as they could be seen going by: the events of streams, the tokens of other answers.
+        self.written = 0
+
+    @property
+    def requests(self) -> int:
+        return sum(self.statuses)
+
+    @property
+    def errors(self) -> int:
+        return sum(self.statuses[4:])
+
+    def take(self, record: Answered) -> None:
+        self.statuses[record.status // 100] += 1
+        total_s, first_byte_s, events = record.total_s, record.first_byte_s, record.events
+        self.request.observe(total_s)
+        self.queue.observe(record.queue_s)
+        if first_byte_s is not None:
+            self.first_byte.observe(first_byte_s)
+            if events > 1:
+                self.inter_token.observe((total_s - first_byte_s) / (events - 1))
+        completed = record.completion_tokens or 0
+        self.completion_tokens += completed
+        self.written += events if record.is_stream else completed
+        if record.prompt_tokens:
+            self.prompt_tokens += record.prompt_tokens
+        if record.cached_tokens:
+            self.cached_tokens += record.cached_tokens
+
+    def add(self, other: Row) -> None:
+        self.request.add(other.request)
+        self.first_byte.add(other.first_byte)
+        self.inter_token.add(other.inter_token)
+        self.queue.add(other.queue)
+        self.statuses = [mine + its for mine, its in zip(self.statuses, other.statuses, strict=True)]
+        self.prompt_tokens += other.prompt_tokens
+        self.cached_tokens += other.cached_tokens
+        self.completion_tokens += other.completion_tokens
+        self.written += other.written
+
+
+class Tally:
+    """A `Listener`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, str], Row] = {}
+        # What was counted for replicas that have gone, by model and call.
+        self._past: defaultdict[tuple[str, str], Row] = defaultdict(Row)
+        self._errors: Counter[tuple[str, str]] = Counter()
+
+    def answered(self, record: Answered) -> None:
+        row = self._rows.get((record.model, record.call, record.replica_id))
+        if row is None:
+            row = self._open(Place(record.model, record.call, record.replica_id))
+        row.take(record)
+        if record.error_code:
+            self._fail(record.origin.value, record.error_code)
+
+    def rows(self) -> Iterator[tuple[Place, Row]]:
+        """Of what is there now."""
+        return ((Place(*key), row) for key, row in self._rows.items())
+
+    def totals(self) -> dict[tuple[str, str], Row]:
+        """By model and call, since the start; the caller's own."""
+        sums: defaultdict[tuple[str, str], Row] = defaultdict(Row)
+        for (model, call), row in self._past.items():
+            sums[model, call].add(row)
+        for (model, call, _), row in self._rows.items():
+            sums[model or OTHER, call].add(row)
+        return dict(sums)
+
+    def errors(self) -> dict[tuple[str, str], int]:
+        """By who is to blame and code, since the start."""
+        return dict(self._errors)
+
+    def forget(self, models: Collection[str], replica_ids: Collection[str]) -> None:
+        """These are there; what was counted for others is added up."""
+        for key in list(self._rows):
+            model, call, replica_id = key
+            if (model and model not in models) or (replica_id and replica_id not in replica_ids):
+                self._past[model or OTHER, call].add(self._rows.pop(key))
+        for model, call in list(self._past):
+            if model != OTHER and model not in models:
+                self._past[OTHER, call].add(self._past.pop((model, call)))
+
+    def _open(self, place: Place) -> Row:
+        if len(self._rows) >= ROWS_MAX:
+            place = Place("", place.call)
+        return self._rows.setdefault(place, Row())
+
+    def _fail(self, origin: str, code: str) -> None:
+        if len(self._errors) >= CODES_MAX and (origin, code) not in self._errors:
+            code = OTHER
+        self._errors[origin, code] += 1

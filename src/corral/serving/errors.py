@@ -38,3 +38,19 @@ class EngineFailed(CorralError):
     code: ClassVar[str] = "engine_failed"
     status: ClassVar[int] = 502
     retryable: ClassVar[bool] = True
+
+
+class EngineSilent(CorralError):
+    """The engine took the call and said nothing for too long."""
+
+    code: ClassVar[str] = "engine_timeout"
+    status: ClassVar[int] = 504
+    retryable: ClassVar[bool] = True
+
+
+class AnswerCut(CorralError):
+    """The answer broke off after its beginning had been passed on."""
+
+    code: ClassVar[str] = "engine_lost"
+    status: ClassVar[int] = 502
+    retryable: ClassVar[bool] = True

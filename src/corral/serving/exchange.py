@@ -1,0 +1,554 @@
+"""One request on its way: a replica, a call to its engine, and the answer passed on byte for byte.
+
+        start ──> WAITING ──a replica──> CALLING ──the first event, or the whole answer──> PASSING ──> OVER
+                     ^                      │
+                     └──lost, refused, late─┘
+
+A stream is passed on as it comes, in whole events: if its engine dies, what the client has got so far is readable, and
+one more event tells what happened. Any other answer is gathered first, so that a call whose engine dies in the middle
+is made again elsewhere and nobody notices; one that grows too large is passed on as it comes.
+
+Guarantee: whatever happens, the client hears `end`, `fail` or `cut` exactly once (nothing if it has left), the replica
+is let go of, and the listeners get exactly one record, before the last byte goes out. All of it is plain calls: a task
+is made only for a request that has to wait for a replica.
+"""
+
+from __future__ import annotations
+
+from asyncio import Task
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+import structlog
+
+from corral.domain.answered import Answered, Origin
+from corral.domain.errors import CorralError, Unavailable
+from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
+from corral.runtime.guard import Failed, attempt
+from corral.serving.errors import AnswerCut, EngineFailed, EngineSilent
+from corral.serving.gateway import CLIENT_LEFT, Client, Gateway, Wish, blamed
+from corral.serving.usage import UNKNOWN, Usage, tells, usage_of
+from corral.serving.use import Held
+
+log = structlog.get_logger(__name__)
+
+# An answer up to this size is gathered before it is passed on.
+GATHERED_BYTES_MAX = 8 * 1024 * 1024
+# A single event that is larger is passed on in pieces.
+EVENT_BYTES_MAX = 1024 * 1024
+# A body that is larger is let go of as soon as it cannot be needed any more.
+KEPT_BODY_BYTES = 64 * 1024
+# The engine at that address is not the one that our key is for.
+_NOT_OURS = 401
+# It takes no calls now.
+_NOT_NOW = 503
+# What a client is told of an engine's head; the rest is between the engine and us.
+_PASSED_ON = frozenset({b"content-type", b"content-encoding", b"content-disposition", b"retry-after"})
+# Nothing between here and the client may keep events back.
+_UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+_BYTES_PER_TOKEN = 4
+
+
+class _At(Enum):
+    WAITING = "waiting"
+    CALLING = "calling"
+    PASSING = "passing"
+    OVER = "over"
+
+
+class _Form(Enum):
+    """How an answer is passed on."""
+
+    WHOLE = "whole"
+    # In whole events, which end with an empty line.
+    EVENTS = "events"
+    # In whole lines.
+    LINES = "lines"
+    # As it comes: sound, which is heard while it is made.
+    RAW = "raw"
+
+
+class Exchange:
+    """A `ports.engines.Hearer`. Made once for each request; `start` begins it."""
+
+    __slots__ = (
+        "_at",
+        "_attempts",
+        "_began",
+        "_client",
+        "_events",
+        "_first_byte_s",
+        "_first_telling",
+        "_form",
+        "_gateway",
+        "_has_moved",
+        "_has_written",
+        "_head",
+        "_held",
+        "_is_paused",
+        "_kept",
+        "_kept_bytes",
+        "_last_telling",
+        "_line",
+        "_queue_s",
+        "_sent_bytes",
+        "_silent_since",
+        "_size_bytes",
+        "_status",
+        "_task",
+        "_visit",
+        "_wish",
+    )
+
+    def __init__(self, gateway: Gateway, wish: Wish, client: Client) -> None:
+        self._gateway = gateway
+        self._wish = wish
+        self._client = client
+        self._at = _At.WAITING
+        self._began = self._silent_since = gateway.clock.monotonic()
+        self._queue_s = 0.0
+        self._attempts = 0
+        self._held: Held | None = None
+        self._line: Line | None = None
+        self._task: Task[Any] | None = None
+        self._is_paused = False
+        self._has_written = False
+        self._has_moved = False
+        self._first_byte_s: float | None = None
+        self._status = 0
+        self._head: list[tuple[bytes, bytes]] = []
+        self._size_bytes: int | None = None
+        self._form = _Form.WHOLE
+        # What was heard and is not passed on yet.
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._events = 0
+        self._sent_bytes = 0
+        # Pieces of a stream in which its engine may have told how many tokens it took.
+        self._first_telling: bytes | None = None
+        self._last_telling: bytes | None = None
+        wait_s, cost = gateway.allowed_wait_s(wish), 1 + len(wish.body) // _BYTES_PER_TOKEN
+        self._visit = gateway.router.visit(wish.model, wait_s, wish.principal.key_id, cost)
+
+    @property
+    def is_over(self) -> bool:
+        return self._at is _At.OVER
+
+    @property
+    def node_name(self) -> str:
+        return self._held.node_name if self._held is not None else ""
+
+    def start(self) -> None:
+        """Returns at once. The client may have been told of a failure by then, and of nothing else."""
+        self._gateway.open.add(self)
+        try:
+            self._gateway.limiter.admit(self._wish.principal, self._wish.model.name)
+        except CorralError as error:
+            self._fail(error)
+        else:
+            self._try_next()
+
+    # The client's side
+
+    def pause(self) -> None:
+        """The client does not read: neither do we, and the engine waits."""
+        self._is_paused = True
+        self._silent_since = self._gateway.clock.monotonic()
+        if self._line is not None and self._at is _At.PASSING:
+            self._line.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._has_moved = True
+        if self._line is not None and self._at is _At.PASSING:
+            self._line.resume()
+
+    def write(self, piece: bytes, *, is_last: bool) -> None:
+        """The next piece of a body that comes in pieces; only when it was wanted. It cannot be told to another engine
+        any more."""
+        if self._at is _At.OVER:
+            return
+        assert self._line is not None, "a piece came before it was wanted"
+        self._has_written = self._has_moved = True
+        self._line.write(piece, is_last=is_last)
+
+    def abandon(self) -> None:
+        """The client has left: so does its call. Harmless afterwards."""
+        if self._at is not _At.OVER:
+            self._end(CLIENT_LEFT, Origin.CLIENT, "client_left")
+
+    # The engine's side
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        held = self._held
+        assert held is not None
+        self._has_moved = True
+        if status == _NOT_OURS and held.replica.engine_key:
+            # As good as nobody: the port belongs to another process by now.
+            error = EngineRefused(
+                f"The engine at {held.replica.address} does not know our key.", code="engine_mismatch"
+            )
+            self._hang_up()
+            self.on_lost(error)
+        elif status == _NOT_NOW and not self._has_written and self._visit.has_others(held.replica.id):
+            self._hang_up()
+            busy = EngineLost(f"The engine at {held.replica.address} takes no calls now.", code="engine_busy")
+            self._lose(held, busy)
+        else:
+            self._take_head(status, headers)
+
+    def on_body(self, piece: bytes) -> None:
+        self._has_moved = True
+        if self._first_byte_s is None:
+            self._first_byte_s = self._gateway.clock.monotonic() - self._began
+        form = self._form
+        if form is _Form.EVENTS:
+            self._take_events(piece, b"\n\n")
+        elif form is _Form.WHOLE:
+            self._gather(piece)
+        elif form is _Form.LINES:
+            self._take_events(piece, b"\n")
+        else:
+            self._begin_once()
+            self._pass_on(piece)
+
+    def on_end(self) -> None:
+        self._line = None
+        held = self._held
+        assert held is not None
+        now = self._gateway.clock.monotonic() - self._began
+        if self._status < 500:
+            held.succeeded(now - self._queue_s, (self._first_byte_s or now) - self._queue_s)
+        else:
+            held.failed()
+        is_passing = self._at is _At.PASSING
+        rest = b"".join(self._kept) if self._kept else b""
+        if self._form is not _Form.WHOLE:
+            self._note_telling(rest)
+        usage = self._usage(rest)
+        self._sent_bytes += len(rest)
+        origin = _blamed_by_status(self._status)
+        head, size_bytes = self._head, self._size_bytes if is_passing or self._form is not _Form.WHOLE else len(rest)
+        self._end(self._status, origin, "engine_error" if origin is Origin.ENGINE else "", usage)
+        client = self._client
+        if not is_passing:
+            client.begin(self._status, head, size_bytes)
+        if rest:
+            client.piece(rest)
+        client.end()
+
+    def on_lost(self, error: EngineRefused | EngineLost) -> None:
+        held, self._line = self._held, None
+        assert held is not None
+        if self._at is _At.PASSING:
+            held.failed()
+            self._cut(error)
+        elif isinstance(error, EngineRefused) and not self._gateway.is_closing:
+            self._start_task(self._leave(held, error), "refused")
+        else:
+            held.failed()
+            self._lose(held, error)
+
+    def on_writable(self, is_writable: bool) -> None:  # noqa: FBT001 - what a callback is told
+        self._has_moved = True
+        self._client.wants_more(is_wanted=is_writable)
+
+    # Looking for a replica
+
+    def _try_next(self) -> None:
+        held = self._visit.try_now()
+        if held is not None:
+            self._call(held)
+        elif self._gateway.is_closing:
+            self._fail(Unavailable("This frontend is stopping.", hint="Ask another frontend.", code="stopping"))
+        else:
+            self._start_task(self._find(), "wait")
+
+    async def _find(self) -> None:
+        outcome = await attempt(self._visit.replica)
+        self._task = None
+        if isinstance(outcome, Failed):
+            self._fail(_as_error(outcome.error))
+        else:
+            self._call(outcome.value)
+
+    async def _leave(self, held: Held, error: EngineRefused) -> None:
+        """Nobody listens there any more, or somebody else."""
+        outcome = await attempt(lambda: self._visit.refused(held, error))
+        self._held = None
+        if isinstance(outcome, Failed):
+            self._task = None
+            self._fail(_as_error(outcome.error))
+        else:
+            await self._find()
+
+    def _lose(self, held: Held, error: CorralError) -> None:
+        """The call broke before anything was passed on."""
+        self._visit.lost(held, error)
+        self._held = None
+        if self._has_written:
+            self._fail(
+                EngineFailed(f"{error.message} The upload cannot be told to another one.", hint="Send it again.")
+            )
+        else:
+            self._try_next()
+
+    def _call(self, held: Held) -> None:
+        if self._at is _At.OVER:
+            held.release()
+            return
+        wish, replica = self._wish, held.replica
+        now = self._gateway.clock.monotonic()
+        self._held = held
+        self._at = _At.CALLING
+        self._attempts += 1
+        self._silent_since = now
+        self._queue_s = now - self._began
+        self._first_byte_s = None
+        self._kept, self._kept_bytes = [], 0
+        self._line = self._gateway.lines.send(
+            EngineCall(
+                address=replica.address,
+                path=wish.path,
+                body=wish.body,
+                key=replica.engine_key,
+                content_type=wish.content_type,
+                size_bytes=wish.size_bytes,
+                headers=_lines_of(wish),
+            ),
+            self,
+        )
+        if wish.size_bytes is not None:
+            self._client.wants_more(is_wanted=True)
+
+    def _start_task(self, work: Any, name: str) -> None:
+        self._at = _At.WAITING
+        self._task = self._gateway.tasks.start(work, name=name)
+
+    # Passing an answer on
+
+    def _take_head(self, status: int, headers: Headers) -> None:
+        head, kind, size_bytes = [], b"", None
+        for name, value in headers:
+            if name in _PASSED_ON:
+                head.append((name, value))
+                if name == b"content-type":
+                    kind = value
+            elif name == b"content-length" and value.isdigit():
+                size_bytes = int(value)
+        assert self._held is not None
+        self._status, self._head, self._size_bytes = status, head, size_bytes
+        self._form = _form_of(kind, size_bytes) if status < 300 else _Form.WHOLE
+        if self._form is not _Form.WHOLE:
+            head += _UNBUFFERED
+        if self._gateway.has_response_headers:
+            head += self._gateway.named(self._held)
+            head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)))
+
+    def _gather(self, piece: bytes) -> None:
+        if self._at is _At.PASSING:
+            self._pass_on(piece)
+            return
+        self._kept.append(piece)
+        self._kept_bytes += len(piece)
+        if self._kept_bytes > GATHERED_BYTES_MAX:
+            whole, self._kept = b"".join(self._kept), []
+            self._begin_once()
+            self._pass_on(whole)
+
+    def _take_events(self, piece: bytes, end_of_event: bytes) -> None:
+        if self._kept or not piece.endswith(end_of_event):
+            got = b"".join((*self._kept, piece))
+            end = _last_end(got, end_of_event)
+            rest = got[end:]
+            if len(rest) > EVENT_BYTES_MAX:
+                end, rest = len(got), b""
+            self._kept = [rest] if rest else []
+            piece = got[:end]
+            if not piece:
+                return
+        self._begin_once()
+        self._events += piece.count(end_of_event) or piece.count(b"\r\n\r\n")
+        self._note_telling(piece)
+        self._pass_on(piece)
+
+    def _begin_once(self) -> None:
+        """From here on no other replica can answer instead."""
+        if self._at is not _At.CALLING:
+            return
+        self._at = _At.PASSING
+        if len(self._wish.body) > KEPT_BODY_BYTES:
+            self._wish = replace(self._wish, body=b"")
+        self._client.begin(self._status, self._head, self._size_bytes)
+        if self._is_paused and self._line is not None:
+            self._line.pause()
+
+    def _pass_on(self, piece: bytes) -> None:
+        self._sent_bytes += len(piece)
+        self._client.piece(piece)
+
+    # Being late
+
+    def sweep(self, now: float) -> bool:
+        """Called once a second. True if this one was late and has been dealt with."""
+        if self._has_moved:
+            self._has_moved = False
+            self._silent_since = now
+            return False
+        limits, silent_s = self._gateway.timeouts, now - self._silent_since
+        if self._at is _At.PASSING:
+            limit_s = limits.client_s if self._is_paused else limits.between_s
+        elif self._at is _At.CALLING:
+            limit_s = limits.first_byte_s if self._first_byte_s is None else limits.between_s
+        else:
+            return False
+        if not limit_s or silent_s < limit_s:
+            return False
+        if self._is_paused and self._at is _At.PASSING:
+            error = CorralError("The client reads nothing of its answer.", code="client_stalled")
+            self._cut(error, Origin.CLIENT)
+        else:
+            self._is_late(limit_s)
+        return True
+
+    def _is_late(self, limit_s: float) -> None:
+        held = self._held
+        assert held is not None
+        self._hang_up()
+        held.failed()
+        silent = EngineSilent(
+            f"The engine of {self._wish.model.name} took the call and said nothing for {limit_s:g} s.",
+            hint="A long prompt may take longer: CORRAL_FIRST_BYTE_TIMEOUT_S, CORRAL_BETWEEN_BYTES_TIMEOUT_S.",
+        )
+        if self._at is _At.PASSING:
+            self._cut(silent)
+        elif self._has_written or not self._visit.has_others(held.replica.id):
+            # Asking the same one again would only take as long again.
+            self._visit.lost(held, silent)
+            self._fail(silent)
+        else:
+            self._lose(held, EngineLost(silent.message, code=silent.slug))
+
+    def _hang_up(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            line.hang_up()
+
+    # The end
+
+    def _fail(self, error: CorralError) -> None:
+        if self._at is not _At.OVER:
+            self._end(error.status, blamed(error), error.slug)
+            self._client.fail(error)
+
+    def _cut(self, error: CorralError, origin: Origin = Origin.ENGINE) -> None:
+        self._hang_up()
+        told = AnswerCut(
+            f"The engine went away in the middle of the answer: {error.message} Ask again.",
+            details={"cause": error.slug},
+        )
+        self._end(self._status, origin, error.slug if origin is Origin.CLIENT else told.slug)
+        self._client.cut(told)
+
+    def _end(self, status: int, origin: Origin, code: str, usage: Usage | None = None) -> None:
+        """Let go of everything and tell the listeners, once."""
+        assert self._at is not _At.OVER
+        self._at = _At.OVER
+        gateway, wish, held, task = self._gateway, self._wish, self._held, self._task
+        gateway.open.discard(self)
+        self._hang_up()
+        self._kept, self._task = [], None
+        if held is not None:
+            held.release()
+        if task is not None:
+            task.cancel()
+        if usage is None:
+            usage = self._usage(b"")
+        is_stream = self._form is not _Form.WHOLE
+        is_estimated = is_stream and usage.completion is None and self._events > 0
+        gateway.tell(
+            Answered(
+                request_id=wish.request_id,
+                key_id=wish.principal.key_id,
+                model=wish.model.name,
+                call=wish.call,
+                status=status,
+                origin=origin,
+                error_code=code,
+                replica_id=held.replica.id if held is not None else "",
+                node_name=held.node_name if held is not None else "",
+                began_at=gateway.epoch(self._began),
+                queue_s=self._queue_s,
+                first_byte_s=self._first_byte_s,
+                total_s=gateway.clock.monotonic() - self._began,
+                is_stream=is_stream,
+                events=self._events,
+                prompt_tokens=usage.prompt,
+                cached_tokens=usage.cached,
+                completion_tokens=self._estimate() if is_estimated else usage.completion,
+                is_estimated=is_estimated,
+                received_bytes=wish.received_bytes or len(wish.body),
+                sent_bytes=self._sent_bytes,
+                attempts=self._attempts,
+                traceparent=wish.traceparent,
+            )
+        )
+
+    def _note_telling(self, piece: bytes) -> None:
+        if tells(piece):
+            if self._first_telling is None:
+                self._first_telling = piece
+            self._last_telling = piece
+
+    def _usage(self, whole: bytes) -> Usage:
+        if self._form is _Form.WHOLE:
+            return usage_of(whole) if whole and self._status < 300 else UNKNOWN
+        if self._last_telling is None or self._first_telling is None:
+            return UNKNOWN
+        return usage_of(self._last_telling).over(usage_of(self._first_telling))
+
+    def _estimate(self) -> int:
+        """One token for each event; the first event of a chat only says who speaks."""
+        return max(0, self._events - 1) if self._wish.call == "chat" else self._events
+
+
+def _form_of(kind: bytes, size_bytes: int | None) -> _Form:
+    if kind.startswith(b"application/json"):
+        return _Form.WHOLE
+    if kind.startswith(b"text/event-stream"):
+        return _Form.EVENTS
+    if kind.startswith((b"application/x-ndjson", b"application/jsonl")):
+        return _Form.LINES
+    return _Form.RAW if size_bytes is None and kind.startswith(b"audio/") else _Form.WHOLE
+
+
+def _last_end(got: bytes, end_of_event: bytes) -> int:
+    """Where the last whole event ends."""
+    end = got.rfind(end_of_event)
+    end = end + len(end_of_event) if end >= 0 else 0
+    if end_of_event == b"\n\n":
+        other = got.rfind(b"\r\n\r\n")
+        end = max(end, other + 4 if other >= 0 else 0)
+    return end
+
+
+def _lines_of(wish: Wish) -> Headers:
+    own = (b"x-request-id", wish.request_id.encode())
+    if wish.traceparent:
+        return (own, (b"traceparent", wish.traceparent.encode()), *wish.headers)
+    return (own, *wish.headers) if wish.headers else (own,)
+
+
+def _blamed_by_status(status: int) -> Origin:
+    """An engine that says 4xx speaks of what it was asked."""
+    if status >= 500:
+        return Origin.ENGINE
+    return Origin.CLIENT if status >= 400 else Origin.NOBODY
+
+
+def _as_error(error: Exception) -> CorralError:
+    if isinstance(error, CorralError):
+        return error
+    log.error("request failed", exc_info=error)
+    return CorralError("Corral made a mistake; the log of this frontend says more.")

@@ -1,0 +1,192 @@
+"""What every request on its way shares: router, engines, limits, listeners, time; and the sweep over those under way.
+
+A warm request makes no task, no timer and no statement. Whatever waits too long is found once a second by one pass
+over the open exchanges, so a timeout is kept to the second and costs nothing while nothing is late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from corral.domain.access import Principal
+from corral.domain.answered import Answered, Origin
+from corral.domain.errors import CorralError
+from corral.ports.answers import Limiter, Listener, NoLimits
+from corral.ports.engines import Headers, Lines
+from corral.ports.runtime import Clock, Ids
+from corral.runtime.tasks import Tasks
+from corral.serving.router import Router
+from corral.serving.use import Held
+from corral.store.use import Served
+
+if TYPE_CHECKING:
+    from corral.serving.exchange import Exchange
+
+SWEEP_INTERVAL_S = 1.0
+# The client went away before its answer was whole; nobody is told this status, it is only counted.
+CLIENT_LEFT = 499
+# 0 means no limit, so the shortest wait that can be asked for is short.
+SHORTEST_WAIT_S = 0.05
+# Lines of a head that name a replica, kept so that they are made once.
+_NAMED_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A call to be answered. `wait_s`: the caller wants to wait for its model no longer than this."""
+
+    model: Served
+    # What is asked: chat, completions, embeddings, …
+    call: str
+    # Where the engine has it.
+    path: str
+    body: bytes = field(repr=False)
+    principal: Principal
+    request_id: str
+    content_type: str = "application/json"
+    # More lines for the engine, already checked: names in lower case, no line breaks.
+    headers: Headers = ()
+    wait_s: float | None = None
+    # How much the client has sent.
+    received_bytes: int = 0
+    # Set: the body comes in pieces (`Exchange.write`) and has this many bytes in all; `body` is its beginning.
+    size_bytes: int | None = None
+    # W3C trace context; goes to the engine, too.
+    traceparent: str = ""
+
+
+class Client(Protocol):
+    """Where an answer goes: `begin`, pieces, `end`; or `fail` instead of all that; or `cut` after `begin`."""
+
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
+        """The engine's status and what of its head concerns the client. `size_bytes` None: nobody knows yet."""
+        ...
+
+    def piece(self, data: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+    def fail(self, error: CorralError) -> None:
+        """Nothing has been passed on: say this instead, in the caller's envelope."""
+        ...
+
+    def cut(self, error: CorralError) -> None:
+        """It broke in the middle: one error event in the caller's dialect if it is a stream, else the connection ends
+        without the answer's end."""
+        ...
+
+    def wants_more(self, *, is_wanted: bool) -> None:
+        """Only for bodies in pieces: whether `Exchange.write` may be called. Not before the first time that it may."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """In seconds; 0: none. How long it may take to be connected is the adapter's business."""
+
+    # A long prompt is silent for minutes, and so is an answer that is no stream.
+    first_byte_s: float = 600.0
+    between_s: float = 300.0
+    # A client that reads nothing of what lies ready keeps its replica busy for so long.
+    client_s: float = 120.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Gateway:
+    """`wait_s` is how long a request may wait for its model; 0: as long as the load takes."""
+
+    router: Router
+    lines: Lines
+    clock: Clock
+    ids: Ids
+    wait_s: float
+    limiter: Limiter = field(default_factory=NoLimits)
+    listeners: list[Listener] = field(default_factory=list)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    # Whether answers name node, replica and time in the queue.
+    has_response_headers: bool = True
+    # Requests that are not warm: those that wait for a replica.
+    tasks: Tasks = field(default_factory=lambda: Tasks("gateway"))
+    open: set[Exchange] = field(default_factory=set)
+    is_closing: bool = False
+    _named: dict[str, tuple[str, list[tuple[bytes, bytes]]]] = field(default_factory=dict)
+    # What has to be added to the monotonic clock to get seconds since the epoch.
+    _epoch: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._set_epoch()
+
+    async def tick(self) -> int:
+        """One sweep; how many exchanges were late."""
+        self._set_epoch()
+        now = self.clock.monotonic()
+        return sum(exchange.sweep(now) for exchange in tuple(self.open))
+
+    async def close(self) -> None:
+        """End what is still under way."""
+        self.is_closing = True
+        for exchange in tuple(self.open):
+            exchange.abandon()
+        await self.tasks.close()
+
+    def epoch(self, monotonic: float) -> float:
+        """A moment of the monotonic clock in seconds since the epoch."""
+        return monotonic + self._epoch
+
+    def allowed_wait_s(self, wish: Wish) -> float:
+        """Less than what is set, never more."""
+        if wish.wait_s is None:
+            return self.wait_s
+        asked_s = max(SHORTEST_WAIT_S, wish.wait_s)
+        return min(asked_s, self.wait_s or asked_s)
+
+    def tell(self, record: Answered) -> None:
+        for listener in self.listeners:
+            listener.answered(record)
+
+    def turned_away(
+        self, error: CorralError, *, call: str, request_id: str, principal: Principal | None = None, model: str = ""
+    ) -> None:
+        """A request ended before it became an exchange: no key, no model, a body that makes no sense."""
+        self.tell(
+            Answered(
+                request_id=request_id,
+                key_id=principal.key_id if principal else "",
+                model=model,
+                call=call,
+                status=error.status,
+                origin=blamed(error),
+                error_code=error.slug,
+                began_at=self.epoch(self.clock.monotonic()),
+                queue_s=0.0,
+                first_byte_s=None,
+                total_s=0.0,
+                attempts=0,
+            )
+        )
+
+    def named(self, held: Held) -> list[tuple[bytes, bytes]]:
+        """The lines of an answer's head that say where it comes from."""
+        replica_id = held.replica.id
+        known = self._named.get(replica_id)
+        if known is not None and known[0] == held.node_name:
+            return known[1]
+        if len(self._named) >= _NAMED_MAX:
+            self._named.clear()
+        lines = [
+            (b"x-corral-node", held.node_name.encode("ascii", "replace")),
+            (b"x-corral-replica", replica_id.encode("ascii", "replace")),
+        ]
+        self._named[replica_id] = (held.node_name, lines)
+        return lines
+
+    def _set_epoch(self) -> None:
+        self._epoch = self.clock.wall().timestamp() - self.clock.monotonic()
+
+
+def blamed(error: CorralError) -> Origin:
+    """Who is to blame for an error of ours."""
+    if error.slug.startswith("engine_"):
+        return Origin.ENGINE
+    return Origin.CLIENT if error.status < 500 else Origin.GATEWAY

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import cold_start, heartbeats, operations, placement, scaling, silence, staging, start
+from bench import cold_start, gateway, heartbeats, operations, placement, scaling, silence, staging, start
 
 SUITE = {
     "start": start.run,
@@ -20,6 +20,7 @@ SUITE = {
     "staging": staging.run,
     "scaling": scaling.run,
     "cold_start": cold_start.run,
+    "gateway": gateway.run,
 }
 
 

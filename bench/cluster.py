@@ -63,14 +63,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def cluster(up: Sequence[str] = ("corral", "up", "--detach"), **told: str) -> Iterator[BenchCluster]:
+def cluster(
+    up: Sequence[str] = ("corral", "up", "--detach"), *, python: str = sys.executable, **told: str
+) -> Iterator[BenchCluster]:
     """`up` is the module that starts it, with its arguments; `told` goes into the environment of all its processes."""
-    corral = [sys.executable, "-m", "corral"]
+    corral = [python, "-m", "corral"]
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
         home, port = Path(folder) / "home", free_port()
         environment = {key: value for key, value in os.environ.items() if not key.startswith("CORRAL_")}
         environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port)} | told
-        subprocess.run([sys.executable, "-m", *up], env=environment, check=True)
+        subprocess.run([python, "-m", *up], env=environment, check=True)
         try:
             shown = subprocess.run(
                 [*corral, "status", "--json"], env=environment, check=True, capture_output=True, text=True

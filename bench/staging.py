@@ -4,8 +4,6 @@ One node fetches a file from another one, chunk by chunk with checksums; each is
 same run: `curl` from nginx with `sendfile`, without checksums, and with `sha256sum` after it. Ten nodes: every node has
 a line of the same width, in and out, held by the product's own limit on the bandwidth; baseline in the same run: all of
 them from the one source.
-
-nginx is the one in PATH, or else the system's package, unpacked into a temporary folder and not installed.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.cluster import free_port
+from bench.nginx import nginx
 from bench.report import Row, say, table
 from bench.staging_node import Silent, node
 from corral.adapters.nats.keys import Key, KeyKind, new_key
@@ -40,16 +39,6 @@ NODES = 10
 SWARM_BYTES = 256 * MIB
 # The width of every node's line: narrow enough that ten of them do not fill one machine.
 LINE_BYTES_PER_S = 16 * MIB
-_NGINX = """
-daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;
-events {{ worker_connections 64; }}
-http {{
-  access_log off; sendfile on; tcp_nopush on;
-  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
-  uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-  server {{ listen 127.0.0.1:{port}; root {root}; }}
-}}
-"""
 
 
 def run() -> str:
@@ -139,33 +128,9 @@ def _curl(url: str, path: Path, sha256: str) -> tuple[float, float]:
 
 @contextmanager
 def _nginx(folder: Path, root: Path) -> Iterator[str]:
-    port, config = free_port(), folder / "nginx.conf"
-    config.write_text(_NGINX.format(folder=folder, port=port, root=root))
-    # As root it would serve as another user, who may not read this folder.
-    user = ["-g", "user root;"] if os.geteuid() == 0 else []
-    process = subprocess.Popen([_find_nginx(folder), "-p", str(folder), "-c", str(config), *user])
-    try:
-        deadline = time.monotonic() + 10
-        asking = ["curl", "--silent", "--output", str(folder / "asked"), f"http://127.0.0.1:{port}/nothing"]
-        while subprocess.run(asking, check=False).returncode:
-            assert time.monotonic() < deadline, "nginx did not start"
-            time.sleep(0.05)
+    port = free_port()
+    with nginx(folder, port, f"server {{ listen 127.0.0.1:{port}; root {root}; }}"):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-
-
-def _find_nginx(folder: Path) -> str:
-    found = shutil.which("nginx")
-    if found:
-        return found
-    unpacked = folder / "nginx"
-    unpacked.mkdir()
-    subprocess.run(["apt-get", "download", "nginx"], cwd=unpacked, check=True, capture_output=True)
-    (package,) = unpacked.glob("*.deb")
-    subprocess.run(["dpkg-deb", "-x", package.name, "root"], cwd=unpacked, check=True, capture_output=True)
-    return str(unpacked / "root/usr/sbin/nginx")
 
 
 # --- ten nodes ---

@@ -1,0 +1,127 @@
+"""The gateway beside its peers: one core for each, the same engine behind, the same crowd in front, in one run.
+
+A round asks all of them one after the other, so that a neighbour of this machine disturbs nobody alone. CPU time per
+request is the figure to trust: the rate depends on what the neighbours do. Corral does everything that it always does
+(key, limits, routing, usage, metrics); the peers do what their defaults do, without keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections import defaultdict
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from bench.cluster import free_port
+from bench.gateway.installing import wire
+from bench.gateway.peers import OTHER_CORE, PEERS, Proxy, by_corral, engine
+from bench.report import Row, say, table
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+SECONDS = 3.0
+EVENTS = 200
+CROWDS = (1, 64, 512)
+# LiteLLM answers some fifty requests a second: a large crowd would wait for minutes.
+SLOW = {"LiteLLM": 64, "FastAPI and httpx": 64}
+_TEXT = "Tell me something that I do not know about horses, please, and be brief about it. " * 3
+
+
+@dataclass(frozen=True)
+class Load:
+    name: str
+    is_stream: bool
+    crowd: int
+
+    def body(self) -> str:
+        asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": _TEXT}], "max_tokens": EVENTS}
+        return json.dumps(asked | ({"stream": True} if self.is_stream else {}), separators=(",", ":"))
+
+
+LOADS = [Load(name=name, is_stream=name == "streams", crowd=crowd) for name in ("JSON", "streams") for crowd in CROWDS]
+
+
+def run() -> str:
+    found: dict[tuple[str, Load], list[dict[str, float]]] = defaultdict(list)
+    names: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder, ExitStack() as stack:
+        upstream = free_port()
+        stack.enter_context(engine(upstream))
+        proxies = [stack.enter_context(by_corral(Path(folder)))]
+        proxies += [stack.enter_context(peer(Path(folder), upstream)) for peer in _chosen()]
+        names = [proxy.name for proxy in proxies]
+        for number in range(ROUNDS):
+            for load in LOADS:
+                for proxy in proxies:
+                    if load.crowd <= SLOW.get(proxy.name, load.crowd):
+                        say(f"round {number + 1} of {ROUNDS}: {proxy.name}, {load.name}, {load.crowd} at once")
+                        found[proxy.name, load].append(measure(proxy, load))
+        direct = {load: ask(upstream, "", load, SECONDS) for load in LOADS if load.crowd == 1}
+    return "\n".join(_table(load, names, found, direct) for load in LOADS)
+
+
+def _chosen() -> list[Any]:
+    """All peers, or those that `BENCH_PEERS` names."""
+    wanted = os.environ.get("BENCH_PEERS")
+    return [peer for peer in PEERS if wanted is None or peer.__name__.removeprefix("by_") in wanted.split(",")]
+
+
+def measure(proxy: Proxy, load: Load) -> dict[str, float]:
+    ask(proxy.port, proxy.key, load, SECONDS / 6)
+    before = proxy.cpu_s()
+    said = ask(proxy.port, proxy.key, load, SECONDS)
+    assert not said["errors"], f"{proxy.name}: {said}"
+    requests = max(1.0, said["requests"])
+    return {
+        "requests/s": requests / said["seconds"],
+        "CPU µs": (proxy.cpu_s() - before) / requests * 1e6,
+        "p50 ms": said["p50_us"] / 1e3,
+        "p99 ms": said["p99_us"] / 1e3,
+        "first p50 ms": said["first_p50_us"] / 1e3,
+        "gap p99 ms": said["gap_p99_us"] / 1e3,
+    }
+
+
+def ask(port: int, key: str, load: Load, seconds: float) -> dict[str, float]:
+    """What the crowd says."""
+    command = [str(wire()), "load", "127.0.0.1", str(port), "/v1/chat/completions", str(load.crowd), str(seconds), key]
+    done = subprocess.run(
+        [*command, load.body()],
+        check=True,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: psutil.Process().cpu_affinity([OTHER_CORE]),
+    )
+    said: dict[str, float] = json.loads(done.stdout)
+    return said
+
+
+def _table(
+    load: Load,
+    names: list[str],
+    found: dict[tuple[str, Load], list[dict[str, float]]],
+    direct: dict[Load, dict[str, float]],
+) -> str:
+    rows = []
+    for name in names:
+        rounds = found.get((name, load))
+        if not rounds:
+            continue
+        values = {key: median(one[key] for one in rounds) for key in rounds[0]}
+        if load in direct:
+            values["added p50 ms"] = values["p50 ms"] - direct[load]["p50_us"] / 1e3
+        if not load.is_stream:
+            del values["gap p99 ms"]
+        rows.append(Row(name, values))
+    base = next((row for row in rows if row.name == "nginx"), rows[-1])
+    for row in rows:
+        row.values["× nginx"] = row.values["requests/s"] / base.values["requests/s"]
+    what = f"streams of {EVENTS} events" if load.is_stream else "answers of 1 KB"
+    return table(f"{what}, {load.crowd} at once, one core, median of {ROUNDS}", rows)

@@ -1,0 +1,287 @@
+"""Corral and its peers, each on one core in front of the same engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.server
+import json
+import os
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+import psutil
+import yaml
+
+from bench.cluster import BenchCluster, cluster, free_port
+from bench.gateway.installing import corral_python, environment, wire
+from bench.nginx import nginx
+
+# The proxies have one core, the engine and the crowd the other.
+PROXY_CORE, OTHER_CORE = 0, 1
+READY_S = 90.0
+
+
+@dataclass(frozen=True)
+class Proxy:
+    name: str
+    port: int
+    pids: tuple[int, ...]
+    key: str = ""
+
+    def cpu_s(self) -> float:
+        return sum(_cpu_s(pid) for pid in self.pids)
+
+    def memory_mib(self) -> float:
+        return sum(psutil.Process(pid).memory_info().rss for pid in self.pids) / 2**20
+
+
+def _cpu_s(pid: int) -> float:
+    """Of a process and its children."""
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return float(sum(one.user + one.system for one in times))
+
+
+@contextmanager
+def engine(port: int) -> Iterator[None]:
+    process = subprocess.Popen([str(wire()), "serve", "127.0.0.1", str(port)])
+    psutil.Process(process.pid).cpu_affinity([OTHER_CORE])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- peers ---
+
+
+@contextmanager
+def by_nginx(folder: Path, upstream: int) -> Iterator[Proxy]:
+    port = free_port()
+    inside = f"""
+      upstream engine {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 100000000; }}
+      server {{
+        listen 127.0.0.1:{port} backlog=4096; client_max_body_size 64m;
+        location / {{
+          proxy_pass http://engine; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+        }}
+      }}
+    """
+    with nginx(folder, port, inside) as pid:
+        _pin(pid)
+        yield Proxy("nginx", port, (pid,))
+
+
+@contextmanager
+def by_vllm_router(folder: Path, upstream: int) -> Iterator[Proxy]:
+    programs = environment("vllm-router", "vllm-router==0.1.16")
+    with _rust(folder, "vllm-router", [str(programs / "vllm-router")], upstream) as proxy:
+        yield proxy
+
+
+@contextmanager
+def by_sglang_router(folder: Path, upstream: int) -> Iterator[Proxy]:
+    programs = environment("sglang-router", "sglang-router==0.3.2")
+    command = [str(programs / "python"), "-m", "sglang_router.launch_router"]
+    with _rust(folder, "sglang-router", command, upstream) as proxy:
+        yield proxy
+
+
+@contextmanager
+def _rust(folder: Path, name: str, command: Sequence[str], upstream: int) -> Iterator[Proxy]:
+    port, prometheus = free_port(), free_port()
+    told = ["--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"http://127.0.0.1:{upstream}"]
+    told += ["--policy", "round_robin", "--disable-retries", "--disable-circuit-breaker"]
+    told += ["--prometheus-port", str(prometheus), "--log-level", "error"]
+    with _program(folder, name, [*command, *told], port) as proxy:
+        yield proxy
+
+
+@contextmanager
+def by_plain_proxy(folder: Path, upstream: int) -> Iterator[Proxy]:
+    programs = environment(
+        "plain", "fastapi==0.162.4", "httpx==0.28.1", "uvicorn==0.54.0", "uvloop", "httptools", "sniffio"
+    )
+    port = free_port()
+    command = [str(programs / "python"), "-m", "uvicorn", "plain_proxy:app", "--app-dir", str(Path(__file__).parent)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--no-access-log", "--log-level", "error"]
+    with _program(folder, "FastAPI and httpx", command, port, UPSTREAM=f"http://127.0.0.1:{upstream}") as proxy:
+        yield proxy
+
+
+@contextmanager
+def by_litellm(folder: Path, upstream: int) -> Iterator[Proxy]:
+    programs = environment("litellm", "litellm[proxy]==1.106.2")
+    port, config = free_port(), folder / "litellm.yaml"
+    served = {"model": "openai/m", "api_base": f"http://127.0.0.1:{upstream}/v1", "api_key": "none"}
+    settings = {"dangerously_permit_weak_or_unset_master_key": True}
+    config.write_text(
+        yaml.safe_dump({"model_list": [{"model_name": "m", "litellm_params": served}], "general_settings": settings})
+    )
+    command = [str(programs / "litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+    with _program(folder, "LiteLLM", command, port) as proxy:
+        yield proxy
+
+
+@contextmanager
+def _program(folder: Path, name: str, command: Sequence[str], port: int, **told: str) -> Iterator[Proxy]:
+    with (folder / f"{name.replace(' ', '-')}.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | told, cwd=folder)
+    try:
+        _pin(process.pid)
+        _answers(port, process)
+        for child in psutil.Process(process.pid).children(recursive=True):
+            _pin(child.pid)
+        yield Proxy(name, port, (process.pid,))
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+        process.kill()
+        process.wait()
+
+
+def _pin(pid: int) -> None:
+    psutil.Process(pid).cpu_affinity([PROXY_CORE])
+
+
+def _answers(port: int, process: subprocess.Popen[bytes]) -> None:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/chat/completions", body, {"Content-Type": "application/json"}
+    )
+    deadline = time.monotonic() + READY_S
+    while True:
+        assert process.poll() is None, "it has ended"
+        try:
+            with urllib.request.urlopen(asked, timeout=5) as answer:
+                answer.read()
+                return
+        except OSError:
+            assert time.monotonic() < deadline, "it does not answer"
+            time.sleep(0.2)
+
+
+# --- Corral ---
+
+MODEL = "m"
+
+
+@contextmanager
+def by_corral(folder: Path, *, processes: int = 1, replicas: int = 1) -> Iterator[Proxy]:
+    """A whole cluster; the engine is installed, loaded and supervised by it like any other."""
+    gallery = folder / "gallery"
+    gallery.mkdir(exist_ok=True)
+    (gallery / "index.yaml").write_text(yaml.safe_dump([_backend(folder)]))
+    with _web(gallery) as url:
+        told = {"CORRAL_BACKEND_GALLERIES": json.dumps([{"name": "bench", "url": f"{url}/index.yaml"}])}
+        if processes > 1:
+            told["CORRAL_PROCESSES"] = str(processes)
+        with cluster(python=corral_python(), CORRAL_ALLOW_PRIVATE_SOURCES="true", **told) as running:
+            asyncio.run(_load(running, replicas))
+            pids = _frontends(running.frontend_pid)
+            for pid in pids:
+                psutil.Process(pid).cpu_affinity([PROXY_CORE] if processes == 1 else [PROXY_CORE, OTHER_CORE])
+            for each in psutil.process_iter(["name"]):
+                if each.info["name"] == "wire":
+                    each.cpu_affinity([OTHER_CORE])
+            name = "Corral" if processes == 1 else f"Corral, {processes} processes"
+            yield Proxy(name, running.port, pids, running.admin_key)
+
+
+def _frontends(pid: int) -> tuple[int, ...]:
+    """The process that was found, and its siblings that share its port."""
+    parent = psutil.Process(pid).parent()
+    same = psutil.Process(pid).cmdline()[:6]
+    siblings = parent.children() if parent is not None else []
+    return tuple(one.pid for one in siblings if one.cmdline()[:6] == same) or (pid,)
+
+
+def _backend(folder: Path) -> dict[str, object]:
+    program = folder / "engine"
+    program.mkdir(exist_ok=True)
+    (program / "wire").unlink(missing_ok=True)
+    os.link(wire(), program / "wire")
+    return {
+        "name": "wire",
+        "description": "Answers at once.",
+        "license": "MIT",
+        "tags": ["chat"],
+        "manifest": {
+            "command": ["{dir}/wire", "serve", "{host}", "{port}"],
+            "ready": {"path": "/health", "timeout_s": 20},
+            "serves": ["chat", "completions", "embeddings"],
+        },
+        "versions": [{"version": "1", "source": {"kind": "directory", "uri": str(program)}}],
+    }
+
+
+async def _load(running: BenchCluster, replicas: int) -> None:
+    headers = {"Authorization": f"Bearer {running.admin_key}"}
+    async with aiohttp.ClientSession(running.url, headers=headers) as http:
+        for method, path, body in (
+            ("POST", "/api/backends/galleries/refresh", None),
+            ("POST", "/api/backends/install/wire", None),
+        ):
+            async with http.request(method, path, json=body) as answer:
+                said = await answer.json()
+                assert answer.status < 300 or answer.status == 404, said
+            if "jobID" in said:
+                await _ended(http, said["jobID"])
+        config = {"name": MODEL, "backend": "wire", "ram": "1MiB", "threads": 0}
+        async with http.post("/api/models", json=config) as answer:
+            assert answer.status < 300, await answer.text()
+        body = {"model": MODEL, "messages": []}
+        deadline = time.monotonic() + READY_S
+        while True:
+            async with http.post("/v1/chat/completions", json=body) as answer:
+                if answer.status == 200:
+                    break
+                assert time.monotonic() < deadline, await answer.text()
+            await asyncio.sleep(0.5)
+    assert replicas == 1, "one engine is enough for one core"
+
+
+async def _ended(http: aiohttp.ClientSession, operation: str) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        async with http.get(f"/api/operations/{operation}") as answer:
+            found = await answer.json()
+        if found["state"] == "completed":
+            return
+        assert found["state"] not in ("failed", "cancelled"), found
+        await asyncio.sleep(0.1)
+    raise AssertionError("it takes too long")
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        del format, args
+
+
+@contextmanager
+def _web(folder: Path) -> Iterator[str]:
+    handler = partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+Peer = Callable[[Path, int], AbstractContextManager[Proxy]]
+PEERS: tuple[Peer, ...] = (by_nginx, by_vllm_router, by_sglang_router, by_plain_proxy, by_litellm)

@@ -27,6 +27,7 @@ from corral.ports.credentials import BusCredentials
 from corral.ports.fetch import Fetcher
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
+from corral.serving.gateway import Gateway
 from corral.serving.relay import Relay
 from corral.store.database import Database
 from corral.transfer.inbox import Inbox
@@ -66,6 +67,7 @@ class Parts:
     reports: Reports
     fetcher: Fetcher
     relay: Relay
+    gateway: Gateway
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
     library: Library

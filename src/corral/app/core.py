@@ -56,7 +56,7 @@ from corral.operations.request import Asked
 from corral.policy.loading import Hold
 from corral.ports.bus import Bus, Delivery
 from corral.ports.credentials import BusCredentials
-from corral.ports.engines import Engines
+from corral.ports.engines import Engines, Lines
 from corral.ports.fetch import Fetcher
 from corral.ports.loads import Loads
 from corral.ports.origin import Origins
@@ -73,6 +73,7 @@ from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
 from corral.serving import use as using
+from corral.serving.gateway import SWEEP_INTERVAL_S, Gateway, Timeouts
 from corral.serving.relay import Relay
 from corral.serving.router import Router
 from corral.serving.snapshot import Snapshot
@@ -133,6 +134,10 @@ class CoreOptions:
     model_idle_s: float | None = None
     # How long a request may wait for its model; 0: as long as the load takes.
     request_wait_s: float = 60.0
+    # How long an engine may be silent.
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    # Whether answers name node, replica and time in the queue.
+    has_response_headers: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +152,7 @@ class World:
     rng: random.Random
     fetcher: Fetcher = field(default_factory=NoNetwork)
     engines: Engines = field(default_factory=NoEngines)
+    lines: Lines = field(default_factory=NoEngines)
     origins: Origins = field(default_factory=NoOrigins)
     storage: Storage | None = None
     # Instead of our own way to load a model.
@@ -190,6 +196,7 @@ class Core:
         self.dispatcher = self._make_dispatcher()
         self.loads: Loads = world.loads or self.loading.loads
         self.router = self._make_router()
+        self.gateway = self._make_gateway()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
@@ -221,6 +228,7 @@ class Core:
         for loop in reversed(self._loops):
             await loop.stop()
         for last_act in (
+            self.gateway.close,
             self.router.stop,
             self.dispatcher.stop,
             self.loading.close,
@@ -296,6 +304,7 @@ class Core:
         self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
         self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
+        self.sweep_loop = self._loop("sweep", SWEEP_INTERVAL_S, self.gateway.tick)
         self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
         self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
         self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
@@ -313,6 +322,7 @@ class Core:
             self.library_loop,
             self.count_loop,
             self.use_loop,
+            self.sweep_loop,
             self.stop_loop,
             self.removal_loop,
             self.replica_loop,
@@ -394,6 +404,19 @@ class Core:
         )
         return Router(world.database, world.clock, snapshot, use, waiters)
 
+    def _make_gateway(self) -> Gateway:
+        options, world = self._options, self._world
+        return Gateway(
+            router=self.router,
+            lines=world.lines,
+            clock=world.clock,
+            ids=world.ids,
+            wait_s=options.request_wait_s,
+            timeouts=options.timeouts,
+            has_response_headers=options.has_response_headers,
+            tasks=Tasks("gateway", self._on_crash),
+        )
+
     def _make_parts(self) -> Parts:
         options, world = self._options, self._world
         return Parts(
@@ -421,6 +444,7 @@ class Core:
             fetcher=world.fetcher,
             library=self.library,
             relay=Relay(self.router, world.engines, options.request_wait_s),
+            gateway=self.gateway,
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
             not_ready=lambda: self._not_ready,

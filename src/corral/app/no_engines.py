@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 
 from corral.domain.errors import Unavailable
 from corral.domain.operation import OperationId
-from corral.ports.engines import EngineAnswer, EngineCall, EngineLost
+from corral.ports.engines import EngineAnswer, EngineCall, EngineLost, Hearer
 
 
 class NoEngines:
     def call(self, call: EngineCall) -> AbstractAsyncContextManager[EngineAnswer]:
         raise EngineLost(f"There is no way to {call.address}.")
+
+    def send(self, call: EngineCall, hearer: Hearer) -> _NoLine:
+        line = _NoLine()
+        error = EngineLost(f"There is no way to {call.address}.")
+        line.told = asyncio.get_running_loop().call_soon(hearer.on_lost, error)
+        return line
+
+
+class _NoLine:
+    told: asyncio.Handle | None = None
+
+    def pause(self) -> None:
+        return
+
+    def resume(self) -> None:
+        return
+
+    def write(self, piece: bytes, *, is_last: bool = False) -> None:
+        del piece, is_last
+
+    def hang_up(self) -> None:
+        if self.told is not None:
+            self.told.cancel()
 
 
 class NoLoads:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from corral.domain.answered import Answered
+from corral.domain.answered import Answered, Origin
 from corral.insight.histogram import REQUEST_BOUNDS, TOKEN_BOUNDS, Histogram
 
 # What is counted under no name of its own.
@@ -20,6 +20,7 @@ OTHER = "other"
 ROWS_MAX = 10_000
 # Codes of errors are slugs of ours; an engine's own can be anything.
 CODES_MAX = 200
+_OURS = (Origin.GATEWAY, Origin.ENGINE)
 
 
 class Place(NamedTuple):
@@ -36,6 +37,7 @@ class Row:
     __slots__ = (
         "cached_tokens",
         "completion_tokens",
+        "errors",
         "first_byte",
         "inter_token",
         "prompt_tokens",
@@ -52,6 +54,8 @@ class Row:
         self.queue = Histogram(REQUEST_BOUNDS)
         # By the first digit of the status.
         self.statuses = [0] * 10
+        # Those that the client is not to blame for; also answers that began well and were cut.
+        self.errors = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.completion_tokens = 0
@@ -62,12 +66,13 @@ class Row:
     def requests(self) -> int:
         return sum(self.statuses)
 
-    @property
-    def errors(self) -> int:
-        return sum(self.statuses[4:])
-
     def take(self, record: Answered) -> None:
         self.statuses[record.status // 100] += 1
+        if record.origin in _OURS:
+            self.errors += 1
+        if not record.attempts:
+            # Turned away: how long that took would only blur how long answers take.
+            return
         total_s, first_byte_s, events = record.total_s, record.first_byte_s, record.events
         self.request.observe(total_s)
         self.queue.observe(record.queue_s)
@@ -89,6 +94,7 @@ class Row:
         self.inter_token.add(other.inter_token)
         self.queue.add(other.queue)
         self.statuses = [mine + its for mine, its in zip(self.statuses, other.statuses, strict=True)]
+        self.errors += other.errors
         self.prompt_tokens += other.prompt_tokens
         self.cached_tokens += other.cached_tokens
         self.completion_tokens += other.completion_tokens

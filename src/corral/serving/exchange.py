@@ -102,6 +102,8 @@ class Exchange:
     )
 
     def __init__(self, gateway: Gateway, wish: Wish, client: Client) -> None:
+        if gateway.tracer is not None:
+            wish = replace(wish, traceparent=gateway.tracer.begin(wish.traceparent))
         self._gateway = gateway
         self._wish = wish
         self._client = client
@@ -138,6 +140,20 @@ class Exchange:
     @property
     def node_name(self) -> str:
         return self._held.node_name if self._held is not None else ""
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Model, call and replica; the last is empty while there is none."""
+        return self._wish.model.name, self._wish.call, self._held.replica.id if self._held is not None else ""
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._at is _At.PASSING and self._form is not _Form.WHOLE
+
+    @property
+    def events(self) -> int:
+        """How many events of its stream have been passed on so far."""
+        return self._events
 
     def start(self) -> None:
         """Returns at once. The client may have been told of a failure by then, and of nothing else."""

@@ -15,6 +15,7 @@ from corral.domain.errors import CorralError
 from corral.ports.answers import Limiter, Listener, NoLimits
 from corral.ports.engines import Headers, Lines
 from corral.ports.runtime import Clock, Ids
+from corral.ports.traces import Tracer
 from corral.runtime.tasks import Tasks
 from corral.serving.router import Router
 from corral.serving.use import Held
@@ -103,6 +104,8 @@ class Gateway:
     wait_s: float
     limiter: Limiter = field(default_factory=NoLimits)
     listeners: list[Listener] = field(default_factory=list)
+    # None: requests are not traced; what a client sends of a trace goes to the engine as it is.
+    tracer: Tracer | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     # Whether answers name node, replica and time in the queue.
     has_response_headers: bool = True

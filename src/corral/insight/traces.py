@@ -1,0 +1,153 @@
+"""Traces of requests: a span for each, with the time in the queue and the time at the engine inside it.
+
+    client's span ──> corral.request ──┬── corral.queue     until a replica was picked
+                                       └── corral.engine ──> the engine's own, if it makes any
+
+The client's trace is continued; if it brought none, one is begun. The engine is told that the call is part of the span
+`corral.engine`. Spans are made from the record of a request after its end and sent in batches, so that a request pays
+for two ids and one place in a queue.
+
+Guarantee: a request never waits for a collector and never fails because of one. Limit: what a collector does not take
+in time is dropped, oldest first, and counted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from corral.domain.answered import Answered
+from corral.policy.traces import TraceContext, is_kept, parse
+from corral.ports.runtime import Ids
+from corral.ports.traces import Span, Spans
+
+INTERVAL_S = 2.0
+# A minute of a busy frontend; beyond it the oldest are dropped.
+WAITING_MAX = 20_000
+# What collectors take in one call.
+BATCH = 500
+# Requests whose client has a span of its own and that have not ended; one that is forgotten begins a trace instead.
+PARENTS_MAX = 50_000
+_NS = 1_000_000_000
+
+
+class Traces:
+    """A `Tracer`, a `Listener`, and a loop's `tick`."""
+
+    def __init__(self, spans: Spans, ids: Ids, *, share: float = 1.0) -> None:
+        """`share`: how much of what begins here is kept. What a client has begun, it has decided."""
+        self._spans = spans
+        self._ids = ids
+        self._share = share
+        self._parents: OrderedDict[str, str] = OrderedDict()
+        self._waiting: deque[tuple[Answered, str]] = deque(maxlen=WAITING_MAX)
+        self.sent = 0
+        self.dropped = 0
+
+    def begin(self, sent: str) -> str:
+        parent = parse(sent) if sent else None
+        if parent is None:
+            trace_id = _hex(self._ids.new_id())
+            is_sampled = is_kept(trace_id, self._share)
+            return str(TraceContext(trace_id=trace_id, span_id=self._span_id(), is_sampled=is_sampled))
+        if not parent.is_sampled:
+            return str(parent)
+        own = TraceContext(trace_id=parent.trace_id, span_id=self._span_id(), is_sampled=True)
+        self._parents[own.span_id] = parent.span_id
+        if len(self._parents) > PARENTS_MAX:
+            self._parents.popitem(last=False)
+        return str(own)
+
+    def answered(self, record: Answered) -> None:
+        if not record.traceparent.endswith("-01"):
+            return
+        self.dropped += len(self._waiting) == WAITING_MAX
+        self._waiting.append((record, self._parents.pop(record.traceparent[36:52], "")))
+
+    async def tick(self) -> int:
+        """Send what waits; how many spans. What cannot be sent is dropped: it was for the eyes of that moment."""
+        total = 0
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            try:
+                spans = [span for record, parent_id in batch for span in self._spans_of(record, parent_id)]
+                await self._spans.send(spans)
+            except BaseException:
+                self.dropped += len(batch)
+                raise
+            self.sent += len(batch)
+            total += len(spans)
+        return total
+
+    def _spans_of(self, record: Answered, parent_id: str) -> list[Span]:
+        context = parse(record.traceparent)
+        assert context is not None, "the record of a request has the trace context that was made for it"
+        whole = Span(
+            name="corral.request",
+            trace_id=context.trace_id,
+            span_id=self._span_id(),
+            parent_id=parent_id,
+            begin_ns=_ns(record.began_at),
+            end_ns=_ns(record.began_at + record.total_s),
+            is_server=True,
+            attributes=_attributes(record),
+            error=record.error_code,
+        )
+        return [whole, *self._parts_of(record, whole, context.span_id)]
+
+    def _parts_of(self, record: Answered, whole: Span, engine_span_id: str) -> list[Span]:
+        if not record.attempts:
+            return []
+        picked_ns = _ns(record.began_at + record.queue_s)
+        queue = Span(
+            name="corral.queue",
+            trace_id=whole.trace_id,
+            span_id=self._span_id(),
+            parent_id=whole.span_id,
+            begin_ns=whole.begin_ns,
+            end_ns=picked_ns,
+        )
+        first_byte_s = record.first_byte_s
+        engine = Span(
+            name="corral.engine",
+            trace_id=whole.trace_id,
+            span_id=engine_span_id,
+            parent_id=whole.span_id,
+            begin_ns=picked_ns,
+            end_ns=whole.end_ns,
+            is_client=True,
+            attributes={"corral.replica": record.replica_id, "corral.node": record.node_name},
+            events=() if first_byte_s is None else (("first byte", _ns(record.began_at + first_byte_s)),),
+            error=record.error_code,
+        )
+        return [queue, engine]
+
+    def _span_id(self) -> str:
+        # The second half of a UUID is by chance.
+        return _hex(self._ids.new_id())[16:]
+
+
+def _attributes(record: Answered) -> dict[str, str | int | float | bool]:
+    """Names with `gen_ai` and `http` are OpenTelemetry's own."""
+    known: dict[str, str | int | float | bool | None] = {
+        "http.response.status_code": record.status,
+        "gen_ai.operation.name": record.call,
+        "gen_ai.request.model": record.model,
+        "gen_ai.usage.input_tokens": record.prompt_tokens,
+        "gen_ai.usage.output_tokens": record.completion_tokens,
+        "corral.request_id": record.request_id,
+        "corral.key_id": record.key_id,
+        "corral.node": record.node_name,
+        "corral.attempts": record.attempts,
+        "corral.events": record.events,
+        "error.type": record.error_code,
+        "corral.error_origin": record.origin.value,
+    }
+    return {name: value for name, value in known.items() if value is not None and value != ""}
+
+
+def _hex(uuid: str) -> str:
+    return uuid.replace("-", "")
+
+
+def _ns(epoch_s: float) -> int:
+    return int(epoch_s * _NS)

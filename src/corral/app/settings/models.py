@@ -42,6 +42,7 @@ from corral.app.settings.values import (
     without_userinfo,
 )
 from corral.domain.node import NodeType
+from corral.insight.access_log import AccessLogStyle
 
 # A silent node must be shown as such within a minute; the liveness pass that follows the lease takes the rest.
 LONGEST_NODE_LEASE_S = 55.0
@@ -276,6 +277,18 @@ class FrontendSettings(_BusTls, _Logging):
     kept_max_age_s: Duration = Field(
         default=7 * 86400.0,
         description="How old what is kept in that directory may be for a start without PostgreSQL.",
+    )
+    access_log: Annotated[AccessLogStyle, AnyCase] = Field(
+        default=AccessLogStyle.OFF,
+        description="A line on standard error for each request to a model: off, text for people, json for collectors.",
+    )
+    otlp_endpoint: WebAddress | None = Field(
+        default=None,
+        description="Address of an OpenTelemetry collector that takes traces over HTTP: http://host:4318.",
+        json_schema_extra=shown_default("none: no traces"),
+    )
+    trace_share: float = Field(
+        default=1.0, ge=0, le=1, description="How many of the traces that begin here are kept: 0.1 is every tenth."
     )
     stop_grace_s: DurationOrZero = Field(
         default=30.0, description="How long answers may go on when this frontend is told to stop; then they are cut."

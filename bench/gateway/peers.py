@@ -239,8 +239,8 @@ async def _load(running: BenchCluster, replicas: int) -> None:
                 assert answer.status < 300 or answer.status == 404, said
             if "jobID" in said:
                 await _ended(http, said["jobID"])
-        config = {"name": MODEL, "backend": "wire", "ram": "1MiB", "threads": 0}
-        async with http.post("/api/models", json=config) as answer:
+        config = {"backend": "wire", "ram": "1MiB"}
+        async with http.put(f"/api/models/config/{MODEL}", json=config) as answer:
             assert answer.status < 300, await answer.text()
         body = {"model": MODEL, "messages": []}
         deadline = time.monotonic() + READY_S

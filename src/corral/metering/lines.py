@@ -1,0 +1,92 @@
+"""A file of a spool: one JSON array in a line, each a bucket with what is to be added to it.
+
+A request is a line with one request in it, and a file that was summed up is a few lines with many: whoever reads them
+adds them up and needs to know no difference. A line is written whole, so the only one that a killed process can leave
+half-written is the last. What else is unreadable is damage of the disk: it is told, and the rest counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corral.domain.usage import Bucket, Buckets, Sums
+
+SUFFIX = ".lines"
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+# What the columns hold. A line that says more is none of ours.
+_LENGTHS = (64, 255, 32)
+_HOURS_MAX = 10_000_000
+_TOKENS_MAX = 2**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a file holds. `damaged`: whole lines that could not be read."""
+
+    buckets: Buckets = field(default_factory=dict)
+    damaged: int = 0
+
+
+def head(bucket: Bucket) -> bytes:
+    """The beginning of every line of this bucket; the numbers of `Sums` follow in their order."""
+    return json.dumps(bucket, separators=(",", ":")).encode()[:-1]
+
+
+def whole(bucket: Bucket, sums: Sums) -> bytes:
+    return head(bucket) + b",%d,%d,%d,%d,%d,%d]\n" % astuple(sums)
+
+
+def read(path: Path) -> Found:
+    *lines, _half_written = path.read_bytes().split(b"\n")
+    buckets: Buckets = {}
+    damaged = 0
+    for line in lines:
+        read_one = _parse(line)
+        if read_one is None:
+            damaged += 1
+        else:
+            buckets.setdefault(read_one[0], Sums()).add(read_one[1])
+    return Found(buckets=buckets, damaged=damaged)
+
+
+def _parse(line: bytes) -> tuple[Bucket, Sums] | None:
+    try:
+        hour, key_id, model, call, *numbers = json.loads(line)
+        sums = Sums(**dict(zip(Sums.__dataclass_fields__, numbers, strict=True)))
+    except (ValueError, TypeError):
+        return None
+    is_ours = (
+        _is_number(hour, _HOURS_MAX)
+        and all(_is_text(*pair) for pair in zip((key_id, model, call), _LENGTHS, strict=True))
+        and all(_is_number(number, _TOKENS_MAX) for number in numbers)
+    )
+    return ((hour, key_id, model, call), sums) if is_ours else None
+
+
+def _is_number(value: Any, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _is_text(value: Any, most: int) -> bool:
+    return isinstance(value, str) and len(value) <= most and (value == "" or value.isprintable())
+
+
+def replace(path: Path, buckets: Buckets) -> None:
+    """Put these sums in the place of the file, in one step; on return they are on the disk."""
+    temporary = path.with_suffix(".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.writelines(whole(bucket, sums) for bucket, sums in buckets.items())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def number_of(path: Path) -> int | None:
+    """The number of a batch; None: the file is none of ours."""
+    return int(path.stem) if path.suffix == SUFFIX and path.stem.isascii() and path.stem.isdigit() else None

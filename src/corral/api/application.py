@@ -20,6 +20,8 @@ from corral.api import (
     openai,
     operations,
     rules,
+    sessions,
+    users,
 )
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
@@ -63,6 +65,8 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         backends,
         models,
         access,
+        users,
+        sessions,
         events,
         openai,
         files,
@@ -74,4 +78,4 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
 
 def with_edge(app: FastAPI, parts: Parts, metrics: Metrics) -> ASGIApp:
     """What the server is given: the application behind its outermost layer."""
-    return Edge(app, clock=parts.clock, ids=parts.ids, metrics=metrics, not_ready=parts.not_ready)
+    return Edge(app, clock=parts.clock, ids=parts.ids, metrics=metrics, not_ready=parts.not_ready, health=parts.health)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
@@ -9,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from corral import __version__
 from corral.api.metrics import Metrics
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import StoreUnavailable
 from corral.domain.node import NodeStatus
 from corral.policy.status import reason_of, status_of
@@ -21,6 +22,9 @@ from corral.wire.cluster import ClusterNode, ClusterOut, FrontendOut, LeaderOut,
 
 router = APIRouter(tags=["cluster"])
 _NO_LEADER = LeaderOut(holder=None, term=0, acquired_at=None, expires_at=None)
+_UNKNOWN = "PostgreSQL is away: nobody knows how it is now."
+# Whoever asks this wants to know what is wrong, and not to wait for it.
+LOOK_LIMIT_S = 5.0
 
 
 @router.get("/healthz")
@@ -32,11 +36,11 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz")
 async def readyz(parts: PartsIn) -> JSONResponse:
     """This frontend has read the registry and takes requests."""
-    reason = parts.not_ready()
+    reason = "stopping" if parts.health.is_stopping else parts.not_ready()
     if reason is not None:
         status = "stopping" if reason == "stopping" else "starting"
         return JSONResponse({"status": status, "reason": reason}, status_code=503)
-    return JSONResponse({"status": "ready", "degraded": _degraded(parts, is_store_up=not parts.feed.is_away)})
+    return JSONResponse({"status": "ready", "degraded": _degraded(parts)})
 
 
 @router.get("/metrics", response_class=Response)
@@ -51,25 +55,21 @@ async def metrics(request: Request, parts: PartsIn) -> Response:
 
 
 @router.get("/api/cluster")
-async def cluster(request: Request, parts: PartsIn, _: AdminIn) -> ClusterOut:
+async def cluster(request: Request, parts: PartsIn, _: OperateIn) -> ClusterOut:
     """The frontends, who leads, the nodes in brief, and what does not work now."""
-    bus = PartOut(state="up" if parts.bus.is_connected else "down")
+    if parts.health.store is not None:
+        return _from_memory(parts)
     try:
-        async with parts.database.transaction() as tx:
+        async with asyncio.timeout(LOOK_LIMIT_S), parts.database.transaction() as tx:
             lease = await cluster_store.find_lease(tx, LEASE_NAME)
             frontends = await cluster_store.list_frontends(tx, FRONTEND_ALIVE_S)
             nodes = await node_store.list_nodes(tx)
     except StoreUnavailable as error:
-        return ClusterOut(
-            version=__version__,
-            answered_by=parts.frontend_id,
-            postgres=PartOut(state="down", detail=str(error.details.get("cause", ""))),
-            nats=bus,
-            degraded=_degraded(parts, is_store_up=False),
-            leader=_NO_LEADER,
-            frontends=[],
-            nodes=[],
-        )
+        parts.health.store_is_away(error)
+        return _from_memory(parts)
+    except TimeoutError:
+        parts.health.store_is_away(StoreUnavailable(details={"cause": f"no answer within {LOOK_LIMIT_S:.0f} s"}))
+        return _from_memory(parts)
     numbers: Metrics = request.app.state.metrics
     for status in NodeStatus:
         numbers.nodes.labels(status).set(sum(status_of(node) is status for node in nodes))
@@ -78,8 +78,8 @@ async def cluster(request: Request, parts: PartsIn, _: AdminIn) -> ClusterOut:
         version=__version__,
         answered_by=parts.frontend_id,
         postgres=PartOut(state="up"),
-        nats=bus,
-        degraded=_degraded(parts, is_store_up=True),
+        nats=_bus(parts),
+        degraded=_degraded(parts),
         leader=_NO_LEADER
         if lease is None
         else LeaderOut(holder=holder, term=lease.term, acquired_at=lease.acquired_at, expires_at=lease.expires_at),
@@ -91,10 +91,28 @@ async def cluster(request: Request, parts: PartsIn, _: AdminIn) -> ClusterOut:
     )
 
 
-def _degraded(parts: Parts, *, is_store_up: bool) -> list[str]:
-    sentences = []
-    if not is_store_up:
-        sentences.append("The database is away: what is known is served, nothing can be changed.")
-    if not parts.bus.is_connected:
-        sentences.append("The bus is away: nodes get no commands.")
-    return sentences
+def _from_memory(parts: Parts) -> ClusterOut:
+    """While PostgreSQL is away: what this frontend knows of itself and of the nodes."""
+    cause = parts.health.store.cause if parts.health.store else ""
+    return ClusterOut(
+        version=__version__,
+        answered_by=parts.frontend_id,
+        postgres=PartOut(state="down", detail=cause),
+        nats=_bus(parts),
+        degraded=_degraded(parts),
+        leader=_NO_LEADER,
+        frontends=[],
+        nodes=[
+            ClusterNode(id=node.id, name=node.name, status="unknown", status_reason=_UNKNOWN)
+            for node in parts.directory.list_nodes()
+        ],
+    )
+
+
+def _bus(parts: Parts) -> PartOut:
+    return PartOut(state="up" if parts.bus.is_connected else "down")
+
+
+def _degraded(parts: Parts) -> list[str]:
+    parts.health.saw_bus(is_connected=parts.bus.is_connected)
+    return parts.health.sentences(has_leader=parts.leader.is_led)

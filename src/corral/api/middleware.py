@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.api.errors import TOO_LARGE_HINT, envelope
 from corral.api.metrics import Metrics
+from corral.domain.errors import StoreUnavailable
 from corral.ports.runtime import Clock, Ids
+from corral.serving.health import Health
 
 log = structlog.get_logger(__name__)
 # Asked before a line is built: nearly always nobody wants it.
@@ -30,21 +32,45 @@ UPLOAD_BODY_BYTES_MAX = 50 * 1024 * 1024 * 1024
 # A client that sends too much reads the answer only when it is done sending; this much we let it.
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_NO_REGISTRY = "PostgreSQL cannot be reached, and this frontend has started without it: it can only serve models."
 _HINTS = {413: TOO_LARGE_HINT, 503: "Try again in a second, or ask another frontend."}
 _ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
+# What is answered without the registry; Ollama's routes are named one by one, because ours begin like them.
+_FROM_MEMORY = frozenset(
+    {
+        *_ALWAYS_SERVED,
+        "/api/cluster",
+        "/api/chat",
+        "/api/embed",
+        "/api/embeddings",
+        "/api/generate",
+        "/api/ps",
+        "/api/show",
+        "/api/tags",
+        "/api/version",
+    }
+)
 
 
 class Edge:
     """The outermost layer of the API."""
 
     def __init__(
-        self, app: ASGIApp, *, clock: Clock, ids: Ids, metrics: Metrics, not_ready: Callable[[], str | None]
+        self,
+        app: ASGIApp,
+        *,
+        clock: Clock,
+        ids: Ids,
+        metrics: Metrics,
+        not_ready: Callable[[], str | None],
+        health: Health,
     ) -> None:
         self._app = app
         self._clock = clock
         self._ids = ids
         self._metrics = metrics
         self._not_ready = not_ready
+        self._health = health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,12 +105,19 @@ class Edge:
         if reason is not None:
             await _refuse(scope, send, 503, *_why_not(reason))
             return
+        if self._health.kept_as_of is not None and not _is_from_memory(scope["path"]):
+            await _refuse(scope, send, 503, StoreUnavailable.code, _NO_REGISTRY)
+            return
         declared, limit = _content_length(scope), _limit(scope["path"])
         if declared is not None and declared > limit:
             await _drain(receive)
             await _refuse(scope, send, 413, "body_too_large", _too_large(limit))
             return
         await self._app(scope, _limited(receive, limit), send)
+
+
+def _is_from_memory(path: str) -> bool:
+    return path.startswith("/v1/") or path in _FROM_MEMORY
 
 
 def _limit(path: str) -> int:

@@ -8,11 +8,14 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from corral.access.allowed import allowed
 from corral.access.directory import Directory
+from corral.access.sessions import Sessions
 from corral.backends.catalog import Catalog
 from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
-from corral.domain.access import Principal
+from corral.domain.access import Principal, Scope
+from corral.domain.errors import NotAllowed
 from corral.events.feed import Feed
 from corral.library.library import Library
 from corral.loading.service import Loading
@@ -28,6 +31,7 @@ from corral.ports.fetch import Fetcher
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
 from corral.serving.gateway import Gateway
+from corral.serving.health import Health
 from corral.serving.relay import Relay
 from corral.store.database import Database
 from corral.transfer.inbox import Inbox
@@ -47,6 +51,7 @@ class Parts:
     frontend_id: str
     database: Database
     directory: Directory
+    sessions: Sessions
     feed: Feed
     heartbeats: HeartbeatBuffer
     bus: Bus
@@ -73,8 +78,12 @@ class Parts:
     library: Library
     # How many operations this frontend drives.
     held: Callable[[], int]
-    # Why this frontend does not serve yet; None when it does.
+    # What does not work now.
+    health: Health
+    # Why this frontend does not serve yet; None when it does, be it from what was kept on disk.
     not_ready: Callable[[], str | None]
+    # The address under which browsers reach the frontends; None: the one that each asks by.
+    public_url: str | None = None
     # Files that admins are sending; made with the first of them.
     inbox: Inbox | None = None
 
@@ -89,6 +98,11 @@ async def parts_of(request: Request) -> Parts:
 PartsIn = Annotated[Parts, Depends(parts_of)]
 
 
+SESSION_COOKIE = "corral_session"
+OWN_PAGE_HEADER = "x-corral-request"
+_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
 def bearer(request: Request) -> str | None:
     """The secret of a request: `Authorization: Bearer …` or `x-api-key`."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -97,8 +111,36 @@ def bearer(request: Request) -> str | None:
     return request.headers.get("x-api-key")
 
 
-async def _admin(request: Request, parts: PartsIn) -> Principal:
-    return await parts.directory.admin(bearer(request))
+async def who(request: Request, parts: Parts) -> Principal:
+    """Who is asking, by key or by the cookie of a session.
+
+    A browser sends the cookie whatever page made it ask. A header of our own it sends only for our own pages, so a call
+    that changes something must have one.
+    """
+    secret, session = bearer(request), request.cookies.get(SESSION_COOKIE)
+    if secret or not session:
+        return await parts.directory.principal(secret)
+    if request.method not in _HARMLESS and OWN_PAGE_HEADER not in request.headers:
+        raise NotAllowed(
+            f"A call with a session's cookie needs the header {OWN_PAGE_HEADER}.",
+            hint=f"Send `{OWN_PAGE_HEADER}: 1`, or use an API key.",
+            code="own_page_header_missing",
+        )
+    return await parts.directory.session(session)
 
 
+async def _anybody(request: Request, parts: PartsIn) -> Principal:
+    return await who(request, parts)
+
+
+async def _operator(principal: AnybodyIn) -> Principal:
+    return allowed(principal, Scope.OPERATE)
+
+
+async def _admin(principal: AnybodyIn) -> Principal:
+    return allowed(principal, Scope.ADMIN)
+
+
+AnybodyIn = Annotated[Principal, Depends(_anybody)]
+OperateIn = Annotated[Principal, Depends(_operator)]
 AdminIn = Annotated[Principal, Depends(_admin)]

@@ -3,27 +3,24 @@
 `app/frontend.py` puts it behind a server and on a real bus; the simulator runs several of these in one process.
 Boot order: migrate under the lock, make sure of the first key, stand at the head of the outbox, read the state,
 bind, subscribe, read once more, then start the loops. An event can fall between reading and subscribing; the second
-reading catches it.
+reading catches it. While PostgreSQL is away, requests are served from what was kept on disk, if there is something.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import structlog
 
 from corral import __version__
 from corral.access.directory import Directory
 from corral.access.keys import ensure_first_key
+from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
-from corral.app.no_engines import NoEngines
-from corral.app.no_network import NoNetwork, NoOrigins
+from corral.app.options import CoreOptions, World
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
 from corral.backends.catalog import Catalog
@@ -31,12 +28,10 @@ from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
 from corral.bus.messages import Hello, WakeFrontends
 from corral.bus.subjects import FRONTENDS_WAKE, JOB_EVENT, NODE_HELLO, OPERATION_DELTA
-from corral.domain.backend import Gallery
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
-from corral.domain.replica import Rule
 from corral.events.feed import Feed
 from corral.library.library import Library, LibraryOptions
 from corral.loading import removing, stopping
@@ -53,15 +48,8 @@ from corral.operations.deltas import Deltas
 from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
 from corral.operations.reports import Reports
 from corral.operations.request import Asked
-from corral.policy.loading import Hold
-from corral.ports.bus import Bus, Delivery
-from corral.ports.credentials import BusCredentials
-from corral.ports.engines import Engines, Lines
-from corral.ports.fetch import Fetcher
+from corral.ports.bus import Delivery
 from corral.ports.loads import Loads
-from corral.ports.origin import Origins
-from corral.ports.runtime import Clock, Ids
-from corral.ports.storage import Storage
 from corral.reconcile import replicas as replica_checks
 from corral.reconcile import scaling
 from corral.reconcile.leader import Leader
@@ -72,8 +60,11 @@ from corral.reconcile.upkeep import Presence, Pruner
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
+from corral.serving import kept as keeping
 from corral.serving import use as using
-from corral.serving.gateway import SWEEP_INTERVAL_S, Gateway, Timeouts
+from corral.serving.gateway import SWEEP_INTERVAL_S, Gateway
+from corral.serving.health import Health
+from corral.serving.kept import Keepable, Keeper
 from corral.serving.relay import Relay
 from corral.serving.router import Router
 from corral.serving.snapshot import Snapshot
@@ -81,8 +72,9 @@ from corral.serving.use import Use
 from corral.serving.waiting import Waiters, WaitWorld
 from corral.store import assignments as assignment_store
 from corral.store import operations as operation_store
-from corral.store.database import Database
 from corral.store.migrate import migrate
+
+__all__ = ["Core", "CoreOptions", "World"]
 
 log = structlog.get_logger(__name__)
 
@@ -93,70 +85,6 @@ FEED_INTERVAL_S = 1.0
 PRESENCE_INTERVAL_S = 5.0
 PRUNE_INTERVAL_S = 600.0
 COUNT_INTERVAL_S = 15.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreOptions:
-    frontend_id: str
-    host: str
-    port: int
-    nats_public_url: str
-    node_lease_s: float = 45.0
-    heartbeat_interval_s: float = 10.0
-    heartbeat_flush_s: float = 1.0
-    liveness_interval_s: float = 5.0
-    leader_lease_s: float = 15.0
-    outbox_retention_s: float = 86400.0
-    approves_all: bool = False
-    admin_key: str | None = None
-    local_join_token: str | None = None
-    galleries: tuple[Gallery, ...] = ()
-    model_galleries: tuple[Gallery, ...] = ()
-    # Made so at every start; others are left alone.
-    rules: tuple[Rule, ...] = ()
-    gallery_interval_s: float = 3600.0
-    prefers_development: bool = False
-    upgrades_by_itself: bool = False
-    allows_private_sources: bool = False
-    operation_lease_s: float = 30.0
-    # How many nodes one operation speaks to at once.
-    fan_out: int = 128
-    # How long a load may take, and a replica that is to end may finish what it is answering.
-    load_hold: Hold = field(default_factory=Hold)
-    unload_grace_s: float = 30.0
-    # Off: a full disk is a warning.
-    checks_disk: bool = True
-    # Where the files of models are kept; None: nowhere, and none can be fetched.
-    library_dir: Path | None = None
-    # All workers see the library's folder themselves.
-    has_shared_models: bool = False
-    # A model that nobody asks for is unloaded after so long, unless it says otherwise. None: never.
-    model_idle_s: float | None = None
-    # How long a request may wait for its model; 0: as long as the load takes.
-    request_wait_s: float = 60.0
-    # How long an engine may be silent.
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    # Whether answers name node, replica and time in the queue.
-    has_response_headers: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What the core is given from outside."""
-
-    database: Database
-    bus: Bus
-    credentials: BusCredentials
-    clock: Clock
-    ids: Ids
-    rng: random.Random
-    fetcher: Fetcher = field(default_factory=NoNetwork)
-    engines: Engines = field(default_factory=NoEngines)
-    lines: Lines = field(default_factory=NoEngines)
-    origins: Origins = field(default_factory=NoOrigins)
-    storage: Storage | None = None
-    # Instead of our own way to load a model.
-    loads: Loads | None = None
 
 
 class Core:
@@ -172,6 +100,8 @@ class Core:
         self._world = world
         self._not_ready: str | None = "booting"
         self._tasks = Tasks("frontend")
+        self._is_subscribed = False
+        self.health = Health(world.clock)
         self.metrics = Metrics()
         # The secret of a key that was made at the very first start; whoever runs the process shows it once.
         self.first_key: str | None = None
@@ -197,6 +127,7 @@ class Core:
         self.loads: Loads = world.loads or self.loading.loads
         self.router = self._make_router()
         self.gateway = self._make_gateway()
+        self.keeper = self._make_keeper()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
@@ -213,22 +144,31 @@ class Core:
 
     @property
     def not_ready(self) -> str | None:
-        return self._not_ready
+        """Why no requests are taken; None when they are, be it from what was kept on disk."""
+        return None if self.health.kept_as_of is not None else self._not_ready
 
     async def start(self) -> None:
+        await self.sweep_loop.start()
         await self._boot()
         await self.library.start()
         for loop in self._loops:
             await loop.start()
         self._not_ready = None
 
-    async def stop(self) -> None:
-        self._not_ready = "stopping"
+    def begin_stop(self) -> None:
+        """Say so to whoever asks, and send the watchers elsewhere. What is under way may go on until `stop`."""
+        self.health.is_stopping = True
         self.feed.close()
+
+    async def stop(self) -> None:
+        self.begin_stop()
+        self._not_ready, self.health.kept_as_of = "stopping", None
         for loop in reversed(self._loops):
             await loop.stop()
         for last_act in (
+            self.sweep_loop.stop,
             self.gateway.close,
+            self._keep,
             self.router.stop,
             self.dispatcher.stop,
             self.loading.close,
@@ -244,15 +184,27 @@ class Core:
 
     async def _boot(self) -> None:
         while True:
+            self._look_at_bus()
             try:
                 await self._boot_once()
             except StoreUnavailable as error:
-                if self._not_ready != error.message:
-                    log.warning("waiting for PostgreSQL", cause=error.details.get("cause"))
-                self._not_ready = error.message
+                self._serve_from_kept(error)
                 await self._world.clock.sleep(RETRY_S)
             else:
+                self.health.store_answered()
                 return
+
+    def _serve_from_kept(self, error: StoreUnavailable) -> None:
+        """PostgreSQL is away at the start: said once, and looked for on disk once."""
+        is_first, self._not_ready = self.health.store is None, error.message
+        self.health.store_is_away(error)
+        if not is_first:
+            return
+        log.warning("waiting for PostgreSQL", cause=error.details.get("cause"))
+        as_of = self.keeper.restore() if self.keeper else None
+        if as_of is not None:
+            self.health.kept_as_of = as_of
+            log.warning("serving from what was kept on disk", as_of=as_of.isoformat())
 
     async def _boot_once(self) -> None:
         database = self._world.database
@@ -267,12 +219,19 @@ class Core:
         await self.feed.begin()
         await self._reread()
         await self._presence.tick()
-        await self._world.bus.subscribe(FRONTENDS_WAKE, self._on_wake)
-        await self._world.bus.subscribe(NODE_HELLO, self._on_hello)
-        await self._world.bus.subscribe(JOB_EVENT, self.dispatcher.on_job_event)
-        await self._world.bus.subscribe(OPERATION_DELTA, self.deltas.on_delta)
-        self._world.bus.on_reconnect(self._on_reconnect)
+        await self._subscribe_once()
         await self.feed.tick()
+
+    async def _subscribe_once(self) -> None:
+        if self._is_subscribed:
+            return  # PostgreSQL went away again in the middle of the boot.
+        bus = self._world.bus
+        await bus.subscribe(FRONTENDS_WAKE, self._on_wake)
+        await bus.subscribe(NODE_HELLO, self._on_hello)
+        await bus.subscribe(JOB_EVENT, self.dispatcher.on_job_event)
+        await bus.subscribe(OPERATION_DELTA, self.deltas.on_delta)
+        bus.on_reconnect(self._on_reconnect)
+        self._is_subscribed = True
 
     def _loop(
         self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]], *, leader_only: bool = False
@@ -288,7 +247,8 @@ class Core:
 
     def _make_loops(self) -> tuple[Loop, ...]:
         """In the order in which they are started; they end in the opposite one."""
-        self.feed_loop = self._loop("feed", FEED_INTERVAL_S, self.feed.tick)
+        self.feed_loop = self._loop("feed", FEED_INTERVAL_S, self._read_on)
+        self.keep_loop = self._loop("kept", keeping.INTERVAL_S, self._keep)
         self.flush_loop = self._loop("heartbeats", self._options.heartbeat_flush_s, self._flush)
         self.leader_loop = self._loop("leader", self._options.leader_lease_s / 3, self.leader.tick)
         self.liveness_loop = self._loop(
@@ -313,6 +273,7 @@ class Core:
             self.presence_loop,
             self.feed_loop,
             self.flush_loop,
+            self.keep_loop,
             self.leader_loop,
             self.liveness_loop,
             self.prune_loop,
@@ -322,7 +283,6 @@ class Core:
             self.library_loop,
             self.count_loop,
             self.use_loop,
-            self.sweep_loop,
             self.stop_loop,
             self.removal_loop,
             self.replica_loop,
@@ -417,12 +377,19 @@ class Core:
             tasks=Tasks("gateway", self._on_crash),
         )
 
+    def _make_keeper(self) -> Keeper | None:
+        if self._world.kept is None:
+            return None
+        parts: dict[str, Keepable] = {"directory": self.directory}
+        return Keeper(self._world.kept, parts, self._world.clock, self._options.kept_max_age_s)
+
     def _make_parts(self) -> Parts:
         options, world = self._options, self._world
         return Parts(
             frontend_id=options.frontend_id,
             database=world.database,
             directory=self.directory,
+            sessions=Sessions(world.database, world.clock, world.ids),
             feed=self.feed,
             heartbeats=self.heartbeats,
             bus=world.bus,
@@ -447,7 +414,8 @@ class Core:
             gateway=self.gateway,
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
-            not_ready=lambda: self._not_ready,
+            health=self.health,
+            not_ready=lambda: self.not_ready,
         )
 
     def _row(self) -> dict[str, object]:
@@ -466,6 +434,7 @@ class Core:
         await self.dispatcher.follow(events)
         await self.loading.follow(events)
         await self.router.follow(events)
+        self._has_read()
         if self.scaling.is_called_by(events):
             self.scaling_loop.wake()
         if self.replicas.is_called_by(events):
@@ -476,6 +445,28 @@ class Core:
         await self.catalog.load()
         await self.models.load()
         await self.router.snapshot.load()
+        self._has_read()
+
+    def _has_read(self) -> None:
+        if self.keeper:
+            self.keeper.changed()
+
+    async def _keep(self) -> bool:
+        return await self.keeper.tick() if self.keeper else False
+
+    async def _read_on(self) -> int:
+        """One pass of the feed, and what it says of PostgreSQL."""
+        self._look_at_bus()
+        try:
+            taken = await self.feed.tick()
+        except StoreUnavailable as error:
+            self.health.store_is_away(error)
+            raise
+        self.health.store_answered()
+        return taken
+
+    def _look_at_bus(self) -> None:
+        self.health.saw_bus(is_connected=self._world.bus.is_connected)
 
     async def _ask_for(self, wish: scaling.Wish) -> OperationId:
         wanted = Wanted(

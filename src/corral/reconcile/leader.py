@@ -24,6 +24,7 @@ class Leader:
         self._lease_s = lease_s
         self._held: Lease | None = None
         self._renewed_monotonic = 0.0
+        self._led_monotonic = clock.monotonic()
 
     @property
     def held(self) -> Lease | None:
@@ -35,6 +36,11 @@ class Leader:
     def is_leader(self) -> bool:
         return self.held is not None
 
+    @property
+    def is_led(self) -> bool:
+        """Somebody has held the lease lately, whoever it was; no new frontend has had time to find out."""
+        return self._clock.monotonic() - self._led_monotonic < 2 * self._lease_s
+
     async def tick(self) -> Lease | None:
         """Renew what is held, or try to take it."""
         # Measured from before the statement: the database may have granted it any time after this.
@@ -43,7 +49,7 @@ class Leader:
             try:
                 async with self._database.transaction() as tx:
                     self._held = await store.renew_lease(tx, self._held, self._lease_s)
-                self._renewed_monotonic = started
+                self._renewed_monotonic = self._led_monotonic = started
             except LeaseLost:
                 self._held = None
             else:
@@ -54,6 +60,8 @@ class Leader:
                 await outbox.append(tx, "leader.changed", self._frontend_id, {"term": lease.term})
         if lease is not None:
             self._held, self._renewed_monotonic = lease, started
+        # Not given to us means that another one has it.
+        self._led_monotonic = started
         return self._held
 
     async def fence(self, tx: Transaction) -> Lease:

@@ -1,0 +1,92 @@
+"""What one frontend is told, and what it is given from outside."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corral.app.no_engines import NoEngines
+from corral.app.no_network import NoNetwork, NoOrigins
+from corral.domain.backend import Gallery
+from corral.domain.replica import Rule
+from corral.policy.loading import Hold
+from corral.ports.bus import Bus
+from corral.ports.credentials import BusCredentials
+from corral.ports.engines import Engines, Lines
+from corral.ports.fetch import Fetcher
+from corral.ports.loads import Loads
+from corral.ports.origin import Origins
+from corral.ports.runtime import Clock, Ids
+from corral.ports.storage import Storage
+from corral.serving.gateway import Timeouts
+from corral.serving.kept import KeptFile
+from corral.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreOptions:
+    frontend_id: str
+    host: str
+    port: int
+    nats_public_url: str
+    node_lease_s: float = 45.0
+    heartbeat_interval_s: float = 10.0
+    heartbeat_flush_s: float = 1.0
+    liveness_interval_s: float = 5.0
+    leader_lease_s: float = 15.0
+    outbox_retention_s: float = 86400.0
+    approves_all: bool = False
+    admin_key: str | None = None
+    local_join_token: str | None = None
+    galleries: tuple[Gallery, ...] = ()
+    model_galleries: tuple[Gallery, ...] = ()
+    # Made so at every start; others are left alone.
+    rules: tuple[Rule, ...] = ()
+    gallery_interval_s: float = 3600.0
+    prefers_development: bool = False
+    upgrades_by_itself: bool = False
+    allows_private_sources: bool = False
+    operation_lease_s: float = 30.0
+    # How many nodes one operation speaks to at once.
+    fan_out: int = 128
+    # How long a load may take, and a replica that is to end may finish what it is answering.
+    load_hold: Hold = field(default_factory=Hold)
+    unload_grace_s: float = 30.0
+    # Off: a full disk is a warning.
+    checks_disk: bool = True
+    # Where the files of models are kept; None: nowhere, and none can be fetched.
+    library_dir: Path | None = None
+    # All workers see the library's folder themselves.
+    has_shared_models: bool = False
+    # A model that nobody asks for is unloaded after so long, unless it says otherwise. None: never.
+    model_idle_s: float | None = None
+    # How long a request may wait for its model; 0: as long as the load takes.
+    request_wait_s: float = 60.0
+    # How long an engine may be silent.
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    # Whether answers name node, replica and time in the queue.
+    has_response_headers: bool = True
+    # What was kept on disk longer ago is not served.
+    kept_max_age_s: float = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the core is given from outside."""
+
+    database: Database
+    bus: Bus
+    credentials: BusCredentials
+    clock: Clock
+    ids: Ids
+    rng: random.Random
+    fetcher: Fetcher = field(default_factory=NoNetwork)
+    engines: Engines = field(default_factory=NoEngines)
+    lines: Lines = field(default_factory=NoEngines)
+    origins: Origins = field(default_factory=NoOrigins)
+    storage: Storage | None = None
+    # Instead of our own way to load a model.
+    loads: Loads | None = None
+    # Where what is served is kept for a start without PostgreSQL; None: nowhere.
+    kept: KeptFile | None = None

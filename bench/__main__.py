@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import psutil
 
 from bench import cold_start, gateway, heartbeats, operations, placement, scaling, silence, staging, start
+from bench.gateway import streams
 
 SUITE = {
     "start": start.run,
@@ -21,6 +22,7 @@ SUITE = {
     "scaling": scaling.run,
     "cold_start": cold_start.run,
     "gateway": gateway.run,
+    "streams": streams.run,
 }
 
 

@@ -22,7 +22,7 @@ import psutil
 
 from bench.cluster import free_port
 from bench.gateway.installing import wire
-from bench.gateway.peers import OTHER_CORE, PEERS, Proxy, by_corral, engine
+from bench.gateway.peers import OTHER_CORE, PEERS, Peer, Proxy, by_corral, engine
 from bench.report import Row, say, table
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -55,7 +55,7 @@ def run() -> str:
         upstream = free_port()
         stack.enter_context(engine(upstream))
         proxies = [stack.enter_context(by_corral(Path(folder)))]
-        proxies += [stack.enter_context(peer(Path(folder), upstream)) for peer in _chosen()]
+        proxies += [stack.enter_context(peer(Path(folder), upstream)) for peer in chosen()]
         names = [proxy.name for proxy in proxies]
         for number in range(ROUNDS):
             for load in LOADS:
@@ -67,7 +67,7 @@ def run() -> str:
     return "\n".join(_table(load, names, found, direct) for load in LOADS)
 
 
-def _chosen() -> list[Any]:
+def chosen() -> list[Peer]:
     """All peers, or those that `BENCH_PEERS` names."""
     wanted = os.environ.get("BENCH_PEERS")
     return [peer for peer in PEERS if wanted is None or peer.__name__.removeprefix("by_") in wanted.split(",")]
@@ -90,10 +90,14 @@ def measure(proxy: Proxy, load: Load) -> dict[str, float]:
 
 
 def ask(port: int, key: str, load: Load, seconds: float) -> dict[str, float]:
+    return ask_with(port, key, load.crowd, seconds, load.body())
+
+
+def ask_with(port: int, key: str, crowd: int, seconds: float, body: str) -> dict[str, float]:
     """What the crowd says."""
-    command = [str(wire()), "load", "127.0.0.1", str(port), "/v1/chat/completions", str(load.crowd), str(seconds), key]
+    command = [str(wire()), "load", "127.0.0.1", str(port), "/v1/chat/completions", str(crowd), str(seconds), key]
     done = subprocess.run(
-        [*command, load.body()],
+        [*command, body],
         check=True,
         capture_output=True,
         text=True,

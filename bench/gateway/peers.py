@@ -12,11 +12,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import aiohttp
 import psutil
@@ -39,17 +40,16 @@ class Proxy:
     key: str = ""
 
     def cpu_s(self) -> float:
-        return sum(_cpu_s(pid) for pid in self.pids)
+        times = [one.cpu_times() for one in self._processes()]
+        return float(sum(one.user + one.system for one in times))
 
     def memory_mib(self) -> float:
-        return sum(psutil.Process(pid).memory_info().rss for pid in self.pids) / 2**20
+        return float(sum(one.memory_info().rss for one in self._processes())) / 2**20
 
-
-def _cpu_s(pid: int) -> float:
-    """Of a process and its children."""
-    process = psutil.Process(pid)
-    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
-    return float(sum(one.user + one.system for one in times))
+    def _processes(self) -> list[psutil.Process]:
+        """With their children."""
+        own = [psutil.Process(pid) for pid in self.pids]
+        return own + [child for one in own for child in one.children(recursive=True)]
 
 
 @contextmanager
@@ -283,5 +283,10 @@ def _web(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-Peer = Callable[[Path, int], AbstractContextManager[Proxy]]
+class Peer(Protocol):
+    __name__: str
+
+    def __call__(self, folder: Path, upstream: int, /) -> AbstractContextManager[Proxy]: ...
+
+
 PEERS: tuple[Peer, ...] = (by_nginx, by_vllm_router, by_sglang_router, by_plain_proxy, by_litellm)

@@ -22,6 +22,7 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.api.application import create_app, with_edge
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
+from corral.app.leaving import Leaving
 from corral.app.logs import configure_logging
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
@@ -66,6 +67,7 @@ async def _serve(settings: FrontendSettings) -> None:
     http = HttpServer(
         with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
         listener,
+        grace_s=settings.stop_grace_s,
         on_crash=services.end,
     )
     assert isinstance(world.credentials, NodeCredentials)
@@ -75,11 +77,20 @@ async def _serve(settings: FrontendSettings) -> None:
     announcement = _Announcement(core, settings, port)
     services.add(_Closing(database), http, world.credentials, world.bus)
     services.add(world.fetcher, world.engines, world.origins, core, announcement)
+    leaving = Leaving(core, http, settings.stop_grace_s)
+    services.before_stop(leaving.leave)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, services.end)
+        loop.add_signal_handler(number, _on_signal, services, leaving)
     await services.run()
     log.info("frontend stopped", frontend=frontend_id)
+
+
+def _on_signal(services: Services, leaving: Leaving) -> None:
+    """The first one asks to stop, a second one not to wait."""
+    if leaving.has_begun:
+        leaving.hurry()
+    services.end()
 
 
 def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOptions:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import math
 import socket
 from collections.abc import Callable, Iterator
 
@@ -13,7 +15,7 @@ from starlette.types import ASGIApp
 from corral.domain.errors import InvalidRequest
 from corral.runtime.tasks import Tasks
 
-# Streams end by themselves when the feed closes; whatever is left after this is cut.
+# Streams of events end by themselves when the feed closes; whatever is left after this is cut.
 GRACE_S = 5
 
 
@@ -24,10 +26,11 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, shares_port: bool = False) -> socket.socket:
+    """A listening socket. `shares_port`: others of the same user may listen there, too, and the kernel deals out."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=1024, reuse_port=shares_port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise InvalidRequest(
@@ -44,7 +47,12 @@ class HttpServer:
     name = "http"
 
     def __init__(
-        self, app: ASGIApp, listener: socket.socket, *, on_crash: Callable[[BaseException], None] | None = None
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        *,
+        grace_s: float = 0.0,
+        on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
         self._listener = listener
         self._tasks = Tasks("http", on_crash)
@@ -57,7 +65,7 @@ class HttpServer:
                 access_log=False,
                 log_config=None,
                 server_header=False,
-                timeout_graceful_shutdown=GRACE_S,
+                timeout_graceful_shutdown=math.ceil(grace_s) + GRACE_S,
                 timeout_keep_alive=75,
                 limit_concurrency=None,
             )
@@ -65,6 +73,16 @@ class HttpServer:
 
     async def start(self) -> None:
         self._tasks.start(self._server.serve(sockets=[self._listener]), name="serve")
+
+    async def drain(self, within_s: float) -> bool:
+        """Take no more connections, close the idle ones, and let the others end; whether they did in time."""
+        self._server.should_exit = True
+        try:
+            async with asyncio.timeout(within_s):
+                await self._tasks.join()
+        except TimeoutError:
+            return False
+        return True
 
     async def stop(self) -> None:
         self._server.should_exit = True

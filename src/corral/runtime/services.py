@@ -1,13 +1,13 @@
 """Start in order, stop in the reverse order, and let the first fatal error end the process.
 
 A service that fails to start stops those before it. Stopping always goes through the whole list, each within its
-limit, whatever one of them does.
+limit, whatever one of them does. `before_stop` is for what needs all of them to end well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 import structlog
@@ -37,10 +37,15 @@ class Services:
         self._started: list[Service] = []
         self._ended = asyncio.Event()
         self._fatal: BaseException | None = None
+        self._before_stop: Callable[[], Awaitable[object]] | None = None
 
     def add(self, *services: Service) -> None:
         """More services, after those that are there; for those that need `end` to be made."""
         self._services += services
+
+    def before_stop(self, act: Callable[[], Awaitable[object]]) -> None:
+        """`run` does this when it was asked to end, however far the start has got. It has to keep a limit itself."""
+        self._before_stop = act
 
     async def start(self) -> None:
         for service in self._services:
@@ -78,6 +83,10 @@ class Services:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        if self._before_stop is not None and self._fatal is None:
+            outcome = await attempt(self._before_stop)
+            if isinstance(outcome, Failed):
+                log.warning("could not end in peace", error=outcome.sentence)
         await self.stop()
 
     async def stop(self) -> None:

@@ -194,6 +194,17 @@ class Exchange:
         if self._at is not _At.OVER:
             self._end(CLIENT_LEFT, Origin.CLIENT, "client_left")
 
+    def stop(self) -> None:
+        """The frontend ends and waits no longer: the client is told, and may ask another one. Harmless afterwards."""
+        if self._at is _At.PASSING:
+            told = AnswerCut(
+                "This frontend is stopping, and the answer was not at its end. Ask again.", code="stopping"
+            )
+            self._end(self._status, Origin.GATEWAY, told.slug)
+            self._client.cut(told)
+        else:
+            self._fail(Unavailable("This frontend is stopping.", hint="Ask another frontend.", code="stopping"))
+
     # The engine's side
 
     def on_head(self, status: int, headers: Headers) -> None:
@@ -323,20 +334,19 @@ class Exchange:
         self._queue_s = now - self._began
         self._first_byte_s = None
         self._kept, self._kept_bytes = [], 0
-        self._line = self._gateway.lines.send(
-            EngineCall(
-                address=replica.address,
-                path=wish.path,
-                body=wish.body,
-                key=replica.engine_key,
-                content_type=wish.content_type,
-                size_bytes=wish.size_bytes,
-                headers=_lines_of(wish),
-            ),
-            self,
+        call = EngineCall(
+            address=replica.address,
+            path=wish.path,
+            body=wish.body,
+            key=replica.engine_key,
+            content_type=wish.content_type,
+            size_bytes=wish.size_bytes,
+            headers=_lines_of(wish),
         )
-        if wish.size_bytes is not None:
-            self._client.wants_more(is_wanted=True)
+        try:
+            self._line = self._gateway.lines.send(call, self)
+        except CorralError as error:
+            self._fail(error)
 
     def _start_task(self, work: Any, name: str) -> None:
         self._at = _At.WAITING

@@ -116,15 +116,25 @@ class Gateway:
     _named: dict[str, tuple[str, list[tuple[bytes, bytes]]]] = field(default_factory=dict)
     # What has to be added to the monotonic clock to get seconds since the epoch.
     _epoch: float = 0.0
+    _life: str = ""
+    _requests: int = 0
 
     def __post_init__(self) -> None:
         self._set_epoch()
+        self._life = self.ids.secret()[:12]
 
     async def tick(self) -> int:
         """One sweep; how many exchanges were late."""
         self._set_epoch()
         now = self.clock.monotonic()
         return sum(exchange.sweep(now) for exchange in tuple(self.open))
+
+    def stop(self) -> int:
+        """End what is still under way, with a word to each client; how many that were."""
+        self.is_closing, left = True, tuple(self.open)
+        for exchange in left:
+            exchange.stop()
+        return len(left)
 
     async def close(self) -> None:
         """End what is still under way."""
@@ -143,6 +153,11 @@ class Gateway:
             return self.wait_s
         asked_s = max(SHORTEST_WAIT_S, wish.wait_s)
         return min(asked_s, self.wait_s or asked_s)
+
+    def new_request_id(self) -> str:
+        """One that nobody else has: this life of this frontend, and a number."""
+        self._requests += 1
+        return f"{self._life}-{self._requests}"
 
     def tell(self, record: Answered) -> None:
         for listener in self.listeners:

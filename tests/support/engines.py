@@ -96,9 +96,18 @@ def json_answer(body: bytes = JSON_ANSWER, status: str = "200 OK", then: Then = 
     return Script((json_head(len(body), status) + body,), then)
 
 
-def _refusal(status: str, then: Then = Then.KEEP, *, reads_body: bool = True) -> Script:
-    body = json.dumps({"error": {"message": status, "type": "server_error", "code": None, "param": None}}).encode()
-    return Script((json_head(len(body), status) + body,), then, reads_body=reads_body)
+def _error(status: str) -> bytes:
+    return json.dumps({"error": {"message": status, "type": "server_error", "code": None, "param": None}}).encode()
+
+
+def _refusal(status: str) -> Script:
+    return json_answer(_error(status), status)
+
+
+def _early_refusal(status: str) -> Script:
+    """The rest of the request is read and thrown away: closing at once would cut off the answer, too."""
+    body = _error(status)
+    return Script((json_head(len(body), status, b"Connection: close\r\n") + body,), Then.SILENCE, reads_body=False)
 
 
 SCRIPTS = {
@@ -123,7 +132,7 @@ SCRIPTS = {
         (json_head(len(JSON_ANSWER), more=b"Transfer-Encoding: chunked\r\n"), chunk(JSON_ANSWER), chunk(b""))
     ),
     Mode.UNTIL_CLOSE: Script((b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", JSON_ANSWER), Then.CLOSE),
-    Mode.TOO_LARGE: _refusal("413 Content Too Large", Then.SILENCE, reads_body=False),
+    Mode.TOO_LARGE: _early_refusal("413 Content Too Large"),
 }
 
 

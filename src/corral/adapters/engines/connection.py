@@ -1,0 +1,293 @@
+"""One connection to an engine, and what it makes of the bytes that come.
+
+Guarantee: each call hears `on_head`, pieces, and then `on_end` or `on_lost`, once. An answer that is not whole, or not
+HTTP as it should be, is lost and never ends. A connection on which anything was odd is not used again, so no answer can
+run over into the next one.
+Limit: pieces of a read that was under way are still passed on after `pause`. That is all that ever lies here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from corral.ports.engines import EngineLost
+
+if TYPE_CHECKING:
+    from corral.adapters.engines.lines import HttpLine
+
+# Of the head of an answer, of its interim answers, and of what may stand between two pieces of a body (sizes of chunks,
+# last lines). Far above what any engine sends.
+HEAD_BYTES_MAX = 64 * 1024
+# A larger body goes out beside its head instead of being copied behind it.
+JOINED_BYTES_MAX = 64 * 1024
+
+_HOP_BY_HOP = frozenset(
+    (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-connection", b"te", b"trailer", b"upgrade")
+)
+_NOT_PASSED_ON = _HOP_BY_HOP | {b"transfer-encoding", b"content-length"}
+
+# How far an answer has come. Plain numbers: members of an enum cost several times as much to look at.
+_HEAD, _BODY, _DONE = range(3)
+
+
+class Owner(Protocol):
+    """Who keeps connections between calls."""
+
+    def opened(self, connection: Connection) -> None: ...
+
+    def keep(self, connection: Connection) -> None:
+        """It can be used for another call."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """It cannot any more."""
+        ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def connect(self, line: HttpLine) -> None:
+        """A kept connection turned out to be closed: this call wants a new one."""
+        ...
+
+
+class _Unfit(Exception):
+    """What the engine sent cannot be passed on. Says why, as the end of a sentence."""
+
+
+class Connection(asyncio.Protocol):
+    """`kept_since` belongs to the owner. All other state is that of the call under way."""
+
+    __slots__ = (
+        "_feed",
+        "_framing",
+        "_headers",
+        "_hear",
+        "_is_kept",
+        "_is_last",
+        "_is_paused",
+        "_line",
+        "_owner",
+        "_parser",
+        "_phase",
+        "_status",
+        "_transport",
+        "_unheard_bytes",
+        "address",
+        "kept_since",
+    )
+
+    def __init__(self, owner: Owner, address: str) -> None:
+        self.address = address
+        self.kept_since = 0
+        self._owner = owner
+        self._line: HttpLine | None = None
+        self._hear: Callable[[bytes], None] = _nobody_hears
+        # It has carried a whole call before this one.
+        self._is_kept = False
+        self._is_paused = False
+
+    # What lines and owners do
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport.is_closing()
+
+    def carry(self, line: HttpLine) -> None:
+        """Send a call and listen for its answer."""
+        self._line = line
+        self._hear = line.hearer.on_body
+        self._phase = _HEAD
+        self._headers: list[tuple[bytes, bytes]] = []
+        # The line of the head that says where the body ends.
+        self._framing = b""
+        self._is_last = False
+        # Taken in since the hearer has last heard of it.
+        self._unheard_bytes = 0
+        line.connection = self
+        body = line.call.body
+        if len(body) <= JOINED_BYTES_MAX:
+            self._transport.write(line.head + body)
+        else:
+            self._transport.writelines((line.head, body))
+        if line.is_paused:
+            self.pause()
+
+    def write(self, piece: bytes) -> None:
+        self._transport.write(piece)
+
+    def pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Nothing is heard afterwards."""
+        self._line = None
+        self._hear = _nobody_hears
+        self._transport.abort()
+
+    def leave(self, why: str) -> None:
+        """As `close`, but who listens is told."""
+        self._lose(why)
+        self.close()
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._parser = HttpResponseParser(self)
+        self._feed = self._parser.feed_data
+        self._owner.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._line is None:
+            # Nobody has asked it.
+            self.close()
+            return
+        self._unheard_bytes += len(data)
+        try:
+            self._feed(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self._stumble(error)
+            return
+        if self._phase == _DONE:
+            self._end(is_clean=True)
+        elif self._unheard_bytes > HEAD_BYTES_MAX:
+            self._lose("sent more than 64 KiB that is no answer")
+
+    def eof_received(self) -> None:
+        """The transport closes itself after this."""
+        if self._line is None:
+            self._owner.forget(self)
+        elif self._phase == _BODY and not self._framing:
+            self._end(is_clean=False)
+        else:
+            self._lose(self._how_it_went())
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._owner.closed(self)
+        # The parser knows this object's methods: a circle that would wait for the garbage collector.
+        del self._parser, self._feed
+        if self._line is not None:
+            self._lose(self._how_it_went())
+
+    def pause_writing(self) -> None:
+        if self._line is not None:
+            self._line.on_full()
+
+    def resume_writing(self) -> None:
+        if self._line is not None:
+            self._line.on_room()
+
+    # What the parser says
+
+    def on_message_begin(self) -> None:
+        if self._phase == _DONE:
+            raise _Unfit("went on after its answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._phase:
+            # Behind the last chunk. Nobody waits for those.
+            return
+        name = name.lower()
+        if name not in _NOT_PASSED_ON:
+            self._headers.append((name, value))
+        elif name not in _HOP_BY_HOP:
+            self._frame(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._status = status = self._parser.get_status_code()
+        if status < 200:
+            self._skip(status)
+            return
+        if self._unheard_bytes > HEAD_BYTES_MAX and _size_bytes(self._headers) > HEAD_BYTES_MAX:
+            raise _Unfit("sent a head of more than 64 KiB")
+        self._is_last = not self._parser.should_keep_alive()
+        self._phase = _BODY
+        if self._line is not None:
+            self._line.hearer.on_head(status, self._headers)
+
+    def on_body(self, piece: bytes) -> None:
+        self._unheard_bytes = 0
+        self._hear(piece)
+
+    def on_message_complete(self) -> None:
+        if self._status >= 200:
+            self._phase = _DONE
+
+    def _frame(self, name: bytes, value: bytes) -> None:
+        """Two opinions on where a body ends are how one answer is smuggled into another."""
+        if self._framing:
+            raise _Unfit("gave its answer two lengths")
+        self._framing = name
+        if name == b"content-length":
+            self._headers.append((name, value))
+        elif value.strip().lower() != b"chunked":
+            raise _Unfit("coded its answer in a way that it was not asked for")
+
+    def _skip(self, status: int) -> None:
+        if status == 101:
+            raise _Unfit("wanted to speak another protocol")
+        self._headers = []
+        self._framing = b""
+
+    # How a call ends
+
+    def _end(self, *, is_clean: bool) -> None:
+        """Kept before the hearer hears of it: what it asks for next can use this connection."""
+        line = self._line
+        if line is None:
+            # It was hung up in the middle of this read.
+            return
+        self._line = line.connection = None
+        if is_clean and not self._is_last and line.is_sent and not self._transport.get_write_buffer_size():
+            self.resume()
+            self._is_kept = True
+            self._owner.keep(self)
+        else:
+            self._transport.abort()
+        line.hearer.on_end()
+
+    def _stumble(self, error: Exception) -> None:
+        """The parser went no further: the engine's doing, or an error of whom it told."""
+        if self._phase == _DONE:
+            self._end(is_clean=False)
+            return
+        cause = error.__context__
+        if cause is None or isinstance(cause, _Unfit):
+            self._lose(str(cause) if cause is not None else f"sent something that is not HTTP ({error})")
+            return
+        self._lose("was not understood")
+        raise cause
+
+    def _lose(self, what: str) -> None:
+        line = self._line
+        if line is None:
+            return
+        is_stale = self._is_kept and self._phase == _HEAD and not self._unheard_bytes
+        self.close()
+        line.connection = None
+        if is_stale:
+            self._owner.connect(line)
+        else:
+            line.hearer.on_lost(EngineLost(f"The engine at {self.address} {what}."))
+
+    def _how_it_went(self) -> str:
+        return "broke off its answer" if self._phase else "closed the connection before it answered"
+
+
+def _size_bytes(headers: list[tuple[bytes, bytes]]) -> int:
+    return sum(len(name) + len(value) for name, value in headers)
+
+
+def _nobody_hears(_piece: bytes) -> None:
+    return

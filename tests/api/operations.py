@@ -12,7 +12,9 @@ from corral.api.metrics import Metrics
 SOME_ID = "00000000-0000-4000-8000-000000000000"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 # For whoever has a key, also one that administers nothing.
-FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-status"})
+FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-status", "/api/me"})
+# How a browser comes in and goes out; tested on their own.
+FOR_BROWSERS = "/api/session"
 # Stream for ever; tested on their own.
 STREAMS = ("/api/events", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
 # They take a configuration, a change of one or a whole fleet, as YAML or JSON, and say what is wrong with it.
@@ -31,6 +33,9 @@ _VALUES = {"sha256": "0" * 64}
 _BODIES: dict[str, Any] = {
     "/api/tokens": {"name": "t"},
     "/api/keys": {"name": "k"},
+    "/api/users": {"name": "u"},
+    "/api/keys/{key_id}": {"name": "k"},
+    "/api/users/{user_id}": {"scope": "infer"},
     "/labels": {"zone": "b"},
     "/max-replicas-per-model": {"value": 2},
     "/vram-budget": {"value": "80%"},
@@ -77,7 +82,7 @@ class Operation:
 
     @property
     def is_for_admins(self) -> bool:
-        is_open = self.template in FOR_EVERYBODY
+        is_open = self.template in FOR_EVERYBODY or self.template.startswith(FOR_BROWSERS)
         return self.template.startswith(("/api/", "/backends", "/models")) and not self.is_for_nodes and not is_open
 
     @property

@@ -20,6 +20,7 @@ SENTENCES = {
     "assignment.ended": "What a node owed is no longer wanted of it; `reason` says why.",
     "file.entered": "A content is held by a library for the first time; the key is its sha256.",
     "gallery.changed": "A gallery has a new index.",
+    "key.changed": "An API key may do something else than before.",
     "key.created": "An API key has been made.",
     "key.revoked": "An API key does not work any more.",
     "key.rotated": "An API key has a new secret; the old one does not work any more.",
@@ -49,8 +50,13 @@ SENTENCES = {
     "replica.changed": "A replica is in another state.",
     "replica.removed": "Replicas of a model on a node are gone; `reason` says why.",
     "rule.changed": "A rule about where a model should run was saved or removed.",
+    "session.closed": "Somebody has logged out of the page; the key is the user's.",
+    "session.opened": "Somebody has logged in to the page; the key is the user's.",
     "token.created": "A join token has been made.",
     "token.revoked": "No machine can join with this token any more.",
+    "user.changed": "A user has another scope or password, or was disabled or enabled.",
+    "user.created": "There is a new user.",
+    "user.removed": "A user is gone, with their keys and sessions.",
 }
 _INTRODUCTION = """\
 Every change of the registry leaves an event in the outbox, in the same transaction. `GET /api/events` streams them in

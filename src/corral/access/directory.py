@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from corral.access import kept
+from corral.access.entries import Holder, NodeEntry
 from corral.access.secrets import hash_secret, is_secret
 from corral.domain.access import Principal
 from corral.domain.cluster import Event
-from corral.domain.errors import BootSuperseded, NotAllowed, NotAuthenticated, NotFound
-from corral.domain.node import Liveness, Node, NodeId, NodeType
+from corral.domain.errors import BootSuperseded, NotAuthenticated, NotFound
+from corral.domain.node import Liveness, Node, NodeId
 from corral.ports.runtime import Clock
 from corral.store import access as access_store
+from corral.store import access_users as user_store
 from corral.store import nodes as node_store
 from corral.store.database import Database
 
@@ -28,39 +31,18 @@ REFUSAL_LIFE_S = 2.0
 _ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEntry:
-    """What a call by a node is checked against."""
-
-    id: NodeId
-    name: str
-    type: NodeType
-    credential_hash: str
-    boot_id: str
-    is_approved: bool
-    is_draining: bool
-    has_left: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _KeyEntry:
-    principal: Principal
-    expires_monotonic: float | None
-
-    def is_valid(self, now: float) -> bool:
-        return self.expires_monotonic is None or self.expires_monotonic > now
-
-
 class Directory:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._nodes: dict[str, NodeEntry] = {}
-        self._keys: dict[str, _KeyEntry] = {}
+        self._keys: dict[str, Holder] = {}
+        self._sessions: dict[str, Holder] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
         # Readings do not overtake each other: an older one must not bring a revoked key or a removed node back.
         self._key_reading = asyncio.Lock()
         self._node_reading = asyncio.Lock()
+        self._session_reading = asyncio.Lock()
 
     async def load(self) -> None:
         """Read everything anew."""
@@ -69,16 +51,22 @@ class Directory:
                 nodes = await node_store.list_nodes(tx)
             self._nodes = {node.id: _entry(node) for node in nodes}
         await self.load_keys()
+        await self.load_sessions()
 
     async def follow(self, events: Sequence[Event]) -> None:
         """Events name what changed; its content is read from the registry, once however many there are."""
         changed = {event.key for event in events if event.kind.startswith("node.") and event.kind not in _ELSEWHERE}
         if changed:
             await self._reload_nodes(changed)
-        # With a node that was removed went its key, if it was an agent's.
-        if any(event.kind.startswith("key.") or event.kind == "node.removed" for event in events):
+        kinds = {event.kind for event in events}
+        has_changed_users = any(kind.startswith("user.") for kind in kinds)
+        # With a node that was removed went its key, if it was an agent's; with a user went theirs.
+        if has_changed_users or "node.removed" in kinds or any(kind.startswith("key.") for kind in kinds):
             await self.load_keys()
             self._refused.clear()
+        logged = {event.key for event in events if event.kind.startswith("session.")}
+        if has_changed_users or logged:
+            await self.load_sessions(None if has_changed_users else logged)
 
     async def node(self, node_id: str, secret: str | None, *, boot_id: str | None = None) -> NodeEntry:
         """The node that is calling: known, with its own credential, and in its present life."""
@@ -94,10 +82,14 @@ class Directory:
                 )
         return entry
 
+    def list_nodes(self) -> list[NodeEntry]:
+        """Every node, from memory alone."""
+        return sorted(self._nodes.values(), key=lambda node: node.name)
+
     def known(self, secret: str | bytes) -> Principal | None:
         """The holder of an API key, from memory alone. None: not known here; `principal` looks further."""
-        entry = self._keys.get(hash_secret(secret))
-        return entry.principal if entry is not None and entry.is_valid(self._clock.monotonic()) else None
+        holder = self._keys.get(hash_secret(secret))
+        return holder.principal if holder is not None and holder.is_valid(self._clock.monotonic()) else None
 
     async def principal(self, secret: str | None) -> Principal:
         """The holder of an API key."""
@@ -121,11 +113,19 @@ class Directory:
             hint="On the machine of `corral up` the key is in CORRAL_HOME/admin.key.",
         )
 
-    async def admin(self, secret: str | None) -> Principal:
-        principal = await self.principal(secret)
-        if not principal.is_admin:
-            raise NotAllowed("This key belongs to an agent node and may not administer the cluster.")
-        return principal
+    async def session(self, secret: str) -> Principal:
+        """The user whose browser shows this cookie."""
+        hashed = hash_secret(secret)
+        holder, now = self._sessions.get(hashed), self._clock.monotonic()
+        if holder is not None and holder.is_valid(now):
+            return holder.principal
+        if holder is None and not self._was_refused(hashed):
+            async with self._database.transaction() as tx:
+                row = await user_store.find_session(tx, hashed)
+            if row is not None:
+                return row.principal
+            self._refuse(hashed)
+        raise NotAuthenticated("This session has ended.", hint="Log in again.", code="session_ended")
 
     async def _second_look(self, node_id: str, secret: str | None) -> NodeEntry:
         hashed = hash_secret(f"{node_id}:{secret or ''}")
@@ -160,9 +160,46 @@ class Directory:
                 rows = await access_store.list_active_key_hashes(tx)
             now = self._clock.monotonic()
             self._keys = {
-                hashed: _KeyEntry(principal, None if left_s is None else now + left_s)
+                hashed: Holder(principal, None if left_s is None else now + left_s)
                 for hashed, principal, left_s in rows
             }
+
+    async def load_sessions(self, users: Collection[str] | None = None) -> None:
+        """Read the sessions of these users anew; without users, everybody's."""
+        async with self._session_reading:
+            async with self._database.transaction() as tx:
+                rows = await user_store.list_sessions(tx, only=users)
+            now = self._clock.monotonic()
+            others = {
+                hashed: holder
+                for hashed, holder in self._sessions.items()
+                if users is not None and holder.principal.user_id not in users
+            }
+            self._sessions = others | {row.hash: Holder(row.principal, now + row.left_s) for row in rows}
+
+    def keys_with_quotas(self) -> set[str]:
+        """The ids of the keys that may use so much in a day or a month."""
+        principals = (holder.principal for holder in self._keys.values())
+        return {principal.key_id for principal in principals if any(limit.has_quota for limit in principal.limits)}
+
+    def to_kept(self) -> dict[str, Any]:
+        """Everything in memory as plain data; see `kept.py`."""
+        now = self._moment()
+        return {
+            "keys": kept.holders_to_kept(self._keys, now),
+            "sessions": kept.holders_to_kept(self._sessions, now),
+            "nodes": kept.nodes_to_kept(self._nodes.values()),
+        }
+
+    def from_kept(self, data: Mapping[str, Any]) -> None:
+        """Begin with what an earlier frontend knew, until the registry can be read."""
+        now = self._moment()
+        self._keys = kept.holders_from_kept(data["keys"], now)
+        self._sessions = kept.holders_from_kept(data["sessions"], now)
+        self._nodes = kept.nodes_from_kept(data["nodes"])
+
+    def _moment(self) -> kept.Moment:
+        return kept.Moment(monotonic=self._clock.monotonic(), wall=self._clock.wall())
 
     def _was_refused(self, hashed: str) -> bool:
         until = self._refused.get(hashed)

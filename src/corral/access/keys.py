@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypedDict
+
 from corral.access.secrets import hash_secret, make_secret, shown_prefix
-from corral.domain.access import ADMIN_KEY_PREFIX, ApiKey, SecretState
+from corral.domain.access import ADMIN_KEY_PREFIX, ApiKey, KeyLimit, Scope, SecretState
 from corral.domain.errors import Conflict
 from corral.ports.runtime import Ids
 from corral.store import access as store
@@ -11,24 +16,82 @@ from corral.store import outbox
 from corral.store.database import Transaction
 
 
-async def create_key(
-    tx: Transaction, ids: Ids, name: str, actor: str, *, expires_in_s: float | None = None
-) -> tuple[ApiKey, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyWish:
+    name: str
+    scope: Scope = Scope.ADMIN
+    user_id: str | None = None
+    models: tuple[str, ...] | None = None
+    limits: tuple[KeyLimit, ...] = ()
+    expires_in_s: float | None = None
+
+
+class KeyChange(TypedDict, total=False):
+    """What shall be different; what is not named stays."""
+
+    name: str
+    scope: Scope
+    models: tuple[str, ...] | None
+    limits: tuple[KeyLimit, ...]
+    # From now on; None: it does not expire.
+    expires_in_s: float | None
+
+
+@asynccontextmanager
+async def keeping_a_way_in(tx: Transaction) -> AsyncIterator[None]:
+    """Whatever is done inside: if no admin key works after it, it is not done."""
+    # Two who take away the last two keys at once would each see the other's key.
+    await store.lock_admin_keys(tx)
+    before = await store.count_active_admin_keys(tx)
+    yield
+    if before > 0 and await store.count_active_admin_keys(tx) == 0:
+        raise Conflict(
+            "This is the last key that works; without it nobody could get in.",
+            hint="Make another first with `corral keys create`.",
+            code="last_key",
+        )
+
+
+async def create_key(tx: Transaction, ids: Ids, wish: KeyWish, actor: str) -> tuple[ApiKey, str]:
     """The key and, this once, its secret."""
     secret = make_secret(ADMIN_KEY_PREFIX, ids)
-    key = await store.insert_key(tx, _row(ids, name, secret, actor), expires_in_s)
-    await store.record(tx, actor, "key.create", key.id, name)
-    await outbox.append(tx, "key.created", key.id, {"name": name})
-    return key, secret
+    row = _row(ids, wish.name, secret, actor) | {
+        "scope": wish.scope,
+        "user_id": wish.user_id,
+        "models": wish.models,
+    }
+    key = await store.insert_key(tx, row, wish.expires_in_s)
+    await store.put_limits(tx, key.id, wish.limits)
+    await store.record(tx, actor, "key.create", key.id, wish.name)
+    await outbox.append(tx, "key.created", key.id, {"name": wish.name})
+    return await store.get_key(tx, key.id), secret
+
+
+async def change_key(tx: Transaction, key_id: str, change: KeyChange, actor: str) -> ApiKey:
+    async with keeping_a_way_in(tx):
+        before = await store.lock_key(tx, key_id)
+        if before.state is SecretState.REVOKED:
+            raise _stays_revoked()
+        if before.node_id is not None and "scope" in change:
+            raise Conflict("The key of an agent node may only ask models.", code="key_of_node")
+        values = {name: value for name, value in change.items() if name in ("name", "scope", "models")}
+        if values:
+            await store.update_key(tx, key_id, values)
+        if "limits" in change:
+            await store.put_limits(tx, key_id, change["limits"])
+        if "expires_in_s" in change:
+            await store.set_expiry(tx, key_id, change["expires_in_s"])
+    key = await store.get_key(tx, key_id)
+    await store.record(tx, actor, "key.change", key_id, key.name)
+    await outbox.append(tx, "key.changed", key_id, {"name": key.name})
+    return key
 
 
 async def rotate_key(tx: Transaction, ids: Ids, key_id: str, actor: str) -> tuple[ApiKey, str]:
     """The same key with a new secret; the old one stops working at once."""
     before = await store.get_key(tx, key_id)
     if before.state is SecretState.REVOKED:
-        raise Conflict(
-            "A revoked key stays revoked.", hint="Make a new one with `corral keys create`.", code="key_revoked"
-        )
+        raise _stays_revoked()
     secret = make_secret(ADMIN_KEY_PREFIX, ids)
     key = await store.rotate_key(tx, key_id, hash_secret(secret), shown_prefix(secret))
     await store.record(tx, actor, "key.rotate", key_id, key.name)
@@ -37,20 +100,17 @@ async def rotate_key(tx: Transaction, ids: Ids, key_id: str, actor: str) -> tupl
 
 
 async def revoke_key(tx: Transaction, key_id: str, actor: str) -> ApiKey:
-    # Two who revoke the last two keys at once would each see the other's key.
-    await store.lock_admin_keys(tx)
-    before = await store.get_key(tx, key_id)
-    is_active_admin = before.state is SecretState.ACTIVE and before.node_id is None
-    if is_active_admin and await store.count_active_admin_keys(tx) == 1:
-        raise Conflict(
-            "This is the last key that works; without it nobody could get in.",
-            hint="Make another first with `corral keys create`.",
-            code="last_key",
-        )
-    key = await store.revoke_key(tx, key_id)
+    async with keeping_a_way_in(tx):
+        key = await store.revoke_key(tx, key_id)
     await store.record(tx, actor, "key.revoke", key_id, key.name)
     await outbox.append(tx, "key.revoked", key_id, {"name": key.name})
     return key
+
+
+def _stays_revoked() -> Conflict:
+    return Conflict(
+        "A revoked key stays revoked.", hint="Make a new one with `corral keys create`.", code="key_revoked"
+    )
 
 
 async def ensure_first_key(tx: Transaction, ids: Ids, given: str | None) -> str | None:
@@ -64,7 +124,7 @@ async def ensure_first_key(tx: Transaction, ids: Ids, given: str | None) -> str 
         return None
     if await store.has_admin_key(tx):
         return None
-    _, secret = await create_key(tx, ids, "admin", "first start")
+    _, secret = await create_key(tx, ids, KeyWish(name="admin"), "first start")
     return secret
 
 
@@ -72,7 +132,7 @@ async def issue_node_key(tx: Transaction, ids: Ids, node_id: str, node_name: str
     """An agent node's own key; the one before it goes in the same transaction."""
     await store.delete_node_keys(tx, node_id)
     secret = make_secret(ADMIN_KEY_PREFIX, ids)
-    row = _row(ids, f"agent {node_name}"[:100], secret, "registration") | {"node_id": node_id}
+    row = _row(ids, f"agent {node_name}"[:100], secret, "registration") | {"node_id": node_id, "scope": Scope.INFER}
     key = await store.insert_key(tx, row)
     await outbox.append(tx, "key.created", key.id, {"name": key.name})
     return secret

@@ -9,9 +9,12 @@ from fastapi import APIRouter, Request, Response
 from corral.access import keys, tokens
 from corral.api.idempotency import once
 from corral.api.parts import AdminIn, PartsIn
+from corral.domain.access import KeyLimit
+from corral.domain.errors import NotFound
 from corral.store import access as store
+from corral.store import access_users as user_store
 from corral.store.database import Transaction
-from corral.wire.access import KeyIn, KeyMade, KeyOut, TokenIn, TokenMade, TokenOut
+from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, LimitIn, TokenIn, TokenMade, TokenOut
 
 router = APIRouter(prefix="/api", tags=["access"])
 
@@ -49,7 +52,15 @@ async def create_key(request: Request, parts: PartsIn, admin: AdminIn, body: Key
     """An API key. The secret is in this answer and nowhere else."""
 
     async def work(tx: Transaction) -> KeyMade:
-        key, secret = await keys.create_key(tx, parts.ids, body.name, admin.name, expires_in_s=body.expires_in_s)
+        wish = keys.KeyWish(
+            name=body.name,
+            scope=body.scope,
+            user_id=await _user_id(tx, body.user),
+            models=_patterns(body.models),
+            limits=_limits(body.limits),
+            expires_in_s=body.expires_in_s,
+        )
+        key, secret = await keys.create_key(tx, parts.ids, wish, admin.name)
         return KeyMade(**asdict(key), key=secret)
 
     return await once(request, parts.database, admin, work)
@@ -60,6 +71,35 @@ async def list_keys(parts: PartsIn, _: AdminIn) -> list[KeyOut]:
     """Every API key with its state, the oldest first. No secrets."""
     async with parts.database.transaction() as tx:
         return [KeyOut(**asdict(key)) for key in await store.list_keys(tx)]
+
+
+@router.get("/keys/{key_id}")
+async def show_key(parts: PartsIn, _: AdminIn, key_id: str) -> KeyOut:
+    """One API key with its scope, models and limits."""
+    async with parts.database.transaction() as tx:
+        return KeyOut(**asdict(await store.get_key(tx, key_id)))
+
+
+@router.patch("/keys/{key_id}")
+async def change_key(parts: PartsIn, admin: AdminIn, key_id: str, body: KeyPatch) -> KeyOut:
+    """Change what a key may: here before this answer, on the other frontends a moment later. Its secret stays."""
+    change = keys.KeyChange()
+    for name in body.model_fields_set:
+        match name:
+            case "models":
+                change["models"] = _patterns(body.models)
+            case "limits":
+                change["limits"] = _limits(body.limits)
+            case "name":
+                change["name"] = body.name
+            case "scope":
+                change["scope"] = body.scope
+            case "expires_in_s":
+                change["expires_in_s"] = body.expires_in_s
+    async with parts.database.transaction() as tx:
+        changed = await keys.change_key(tx, key_id, change, admin.name)
+    await parts.directory.load_keys()
+    return KeyOut(**asdict(changed))
 
 
 @router.post("/keys/{key_id}/rotate", status_code=201, response_model=KeyMade)
@@ -82,3 +122,20 @@ async def revoke_key(parts: PartsIn, admin: AdminIn, key_id: str) -> KeyOut:
         revoked = await keys.revoke_key(tx, key_id, admin.name)
     await parts.directory.load_keys()
     return KeyOut(**asdict(revoked))
+
+
+async def _user_id(tx: Transaction, name: str | None) -> str | None:
+    if name is None:
+        return None
+    user = await user_store.find_by_name(tx, name)
+    if user is None:
+        raise NotFound(f"There is no user named {name}.", hint="`corral users list` shows them.", code="user_not_found")
+    return user.id
+
+
+def _patterns(models: list[str] | None) -> tuple[str, ...] | None:
+    return None if models is None else tuple(models)
+
+
+def _limits(limits: list[LimitIn]) -> tuple[KeyLimit, ...]:
+    return tuple(KeyLimit(**limit.model_dump()) for limit in limits)

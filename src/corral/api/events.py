@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.api.views import event_out
 from corral.domain.cluster import Event, Position
 from corral.domain.errors import StoreUnavailable
@@ -25,7 +25,7 @@ STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 @router.get("/api/events", response_class=StreamingResponse)
 async def events(
     parts: PartsIn,
-    _: AdminIn,
+    _: OperateIn,
     last_event_id: Annotated[str | None, Header(max_length=60)] = None,
     topics: Annotated[str, Query(max_length=200, description="Prefixes, such as node,key")] = "",
 ) -> StreamingResponse:

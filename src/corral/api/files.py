@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from corral.api.errors import envelope, request_id_of
-from corral.api.parts import AdminIn, Parts, PartsIn, bearer
+from corral.api.parts import OperateIn, Parts, PartsIn, bearer
 from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.model import Blob
 from corral.store import nodes as node_store
@@ -157,7 +157,7 @@ def _span(header: str, size_bytes: int) -> tuple[int, int] | None:
 @router.get("/api/files")
 async def list_files(
     parts: PartsIn,
-    _admin: AdminIn,
+    _operator: OperateIn,
     model: Annotated[str | None, Query(max_length=255, description="Only the files of this model.")] = None,
     after: Annotated[str, Query(pattern="^[0-9a-f]{0,64}$")] = "",
     limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_MAX,
@@ -170,7 +170,7 @@ async def list_files(
 @router.post("/api/files/collect")
 async def collect_files(
     parts: PartsIn,
-    _admin: AdminIn,
+    _operator: OperateIn,
     dry_run: Annotated[bool, Query(description="Only tell.")] = False,  # noqa: FBT002 - the framework calls it by name
 ) -> FilesCollectedOut:
     """Throws away what the library of this frontend, or the storage, has held for no model for an hour."""
@@ -183,7 +183,7 @@ async def collect_files(
 
 
 @router.head("/api/files/{sha256}", include_in_schema=False)
-async def probe_file(request: Request, parts: PartsIn, _admin: AdminIn, sha256: Sha256) -> Response:
+async def probe_file(request: Request, parts: PartsIn, _operator: OperateIn, sha256: Sha256) -> Response:
     """How much of a file has arrived; described with PUT."""
     wanted = sha256.lower()
     if await parts.library.has(wanted):
@@ -199,7 +199,7 @@ async def probe_file(request: Request, parts: PartsIn, _admin: AdminIn, sha256: 
 async def send_file(
     request: Request,
     parts: PartsIn,
-    _admin: AdminIn,
+    _operator: OperateIn,
     sha256: Sha256,
     content_range: Annotated[
         str, Header(description="bytes first-last/total: a piece, which the next ones follow.")

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.routing import Route
 
-from corral.access.directory import NodeEntry
+from corral.access.entries import NodeEntry
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, PartsIn, bearer
 from corral.api.views import replica_out

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
-from corral.api.parts import AdminIn, PartsIn
+from corral.api.parts import OperateIn, PartsIn
 from corral.api.views import node_out, replica_out
 from corral.domain.errors import InvalidRequest
 from corral.domain.node import NodeStatus
@@ -36,7 +36,7 @@ LabelsIn = Annotated[Labels, Body(examples=[{"zone": "b", "team": "speech"}])]
 @router.get("")
 async def list_nodes(
     parts: PartsIn,
-    _: AdminIn,
+    _: OperateIn,
     selector: Annotated[str, Query(max_length=2000, examples=["gpu.vendor=nvidia,zone=b"])] = "",
     status: Annotated[str, Query(max_length=20)] = "",
 ) -> list[NodeOut]:
@@ -50,7 +50,7 @@ async def list_nodes(
 
 
 @router.get("/models")
-async def list_loaded(parts: PartsIn, _: AdminIn) -> list[ReplicaOut]:
+async def list_loaded(parts: PartsIn, _: OperateIn) -> list[ReplicaOut]:
     """Every loaded replica on a healthy node."""
     async with parts.database.transaction() as tx:
         healthy = {n.id for n in await node_store.list_nodes(tx) if status_of(n) is NodeStatus.HEALTHY}
@@ -59,25 +59,25 @@ async def list_loaded(parts: PartsIn, _: AdminIn) -> list[ReplicaOut]:
 
 
 @router.get("/{node}")
-async def show_node(parts: PartsIn, _: AdminIn, node: str) -> NodeOut:
+async def show_node(parts: PartsIn, _: OperateIn, node: str) -> NodeOut:
     """One node, by its id or its name."""
     async with parts.database.transaction() as tx:
         return node_out(await node_store.get_node(tx, node))
 
 
 @router.delete("/{node}")
-async def remove_node(parts: PartsIn, admin: AdminIn, node: str) -> MessageOut:
+async def remove_node(parts: PartsIn, operator: OperateIn, node: str) -> MessageOut:
     """Forget a node with everything that hangs on it, and cut it off the bus."""
-    removed = await lifecycle.remove(parts.database, node, admin.name)
+    removed = await lifecycle.remove(parts.database, node, operator.name)
     if removed.bus_public_key:
         await parts.credentials.revoke(removed.bus_public_key)
     return MessageOut(message=f"Node {removed.name} is removed.")
 
 
 @router.post("/{node}/approve")
-async def approve_node(parts: PartsIn, admin: AdminIn, node: str) -> ApproveOut:
+async def approve_node(parts: PartsIn, operator: OperateIn, node: str) -> ApproveOut:
     """Let a pending node take part. It learns of it with its next heartbeat and then gets its bus credential."""
-    approved = await lifecycle.approve(parts.database, node, admin.name)
+    approved = await lifecycle.approve(parts.database, node, operator.name)
     return ApproveOut(
         id=approved.id,
         name=approved.name,
@@ -88,37 +88,37 @@ async def approve_node(parts: PartsIn, admin: AdminIn, node: str) -> ApproveOut:
 
 
 @router.post("/{node}/drain")
-async def drain_node(parts: PartsIn, admin: AdminIn, node: str) -> NodeOut:
+async def drain_node(parts: PartsIn, operator: OperateIn, node: str) -> NodeOut:
     """No new work for this node until it is resumed, across restarts of its worker."""
-    drained = await lifecycle.drain(parts.database, node, admin.name)
+    drained = await lifecycle.drain(parts.database, node, operator.name)
     await commands.wake(parts.bus, drained.id)
     return node_out(drained)
 
 
 @router.post("/{node}/resume")
-async def resume_node(parts: PartsIn, admin: AdminIn, node: str) -> NodeOut:
+async def resume_node(parts: PartsIn, operator: OperateIn, node: str) -> NodeOut:
     """Take an admin's drain back. Approval and liveness stay as they are."""
-    resumed = await lifecycle.resume(parts.database, node, admin.name)
+    resumed = await lifecycle.resume(parts.database, node, operator.name)
     await commands.wake(parts.bus, resumed.id)
     return node_out(resumed)
 
 
 @router.post("/{node}/probe")
-async def probe_node(parts: PartsIn, _: AdminIn, node: str) -> ProbeOut:
+async def probe_node(parts: PartsIn, _: OperateIn, node: str) -> ProbeOut:
     """Ask the node itself over the bus; its silence is written down as *off the bus*."""
     answer = await commands.describe(parts.database, parts.bus, node)
     return ProbeOut(**asdict(answer))
 
 
 @router.post("/{node}/stop", status_code=202)
-async def stop_node(parts: PartsIn, _: AdminIn, node: str) -> MessageOut:
+async def stop_node(parts: PartsIn, _: OperateIn, node: str) -> MessageOut:
     """Ask the worker to finish and end."""
     await commands.stop(parts.database, parts.bus, node)
     return MessageOut(message="The worker is stopping.")
 
 
 @router.get("/{node}/models")
-async def list_node_models(parts: PartsIn, _: AdminIn, node: str) -> list[ReplicaOut]:
+async def list_node_models(parts: PartsIn, _: OperateIn, node: str) -> list[ReplicaOut]:
     """The replicas on one node, in any state."""
     async with parts.database.transaction() as tx:
         found = await node_store.get_node(tx, node)
@@ -126,53 +126,53 @@ async def list_node_models(parts: PartsIn, _: AdminIn, node: str) -> list[Replic
 
 
 @router.get("/{node}/labels")
-async def show_labels(parts: PartsIn, _: AdminIn, node: str) -> Labels:
+async def show_labels(parts: PartsIn, _: OperateIn, node: str) -> Labels:
     """The labels that count: the admin's before the worker's before the machine's own."""
     async with parts.database.transaction() as tx:
         return (await node_store.get_node(tx, node)).label_map
 
 
 @router.put("/{node}/labels")
-async def put_labels(parts: PartsIn, admin: AdminIn, node: str, body: LabelsIn) -> Labels:
+async def put_labels(parts: PartsIn, operator: OperateIn, node: str, body: LabelsIn) -> Labels:
     """Make the admin's labels exactly these; labels of the machine and the worker stay."""
-    return (await settings.put_labels(parts.database, node, body, admin.name)).label_map
+    return (await settings.put_labels(parts.database, node, body, operator.name)).label_map
 
 
 @router.patch("/{node}/labels")
-async def patch_labels(parts: PartsIn, admin: AdminIn, node: str, body: LabelsIn) -> Labels:
+async def patch_labels(parts: PartsIn, operator: OperateIn, node: str, body: LabelsIn) -> Labels:
     """Set these labels and leave the others."""
-    return (await settings.patch_labels(parts.database, node, body, admin.name)).label_map
+    return (await settings.patch_labels(parts.database, node, body, operator.name)).label_map
 
 
 @router.delete("/{node}/labels/{key:path}", status_code=204)
-async def delete_label(parts: PartsIn, admin: AdminIn, node: str, key: str) -> None:
+async def delete_label(parts: PartsIn, operator: OperateIn, node: str, key: str) -> None:
     """Remove one label of the admin's. Those of the machine and the worker would come back and are refused."""
-    await settings.delete_label(parts.database, node, key, admin.name)
+    await settings.delete_label(parts.database, node, key, operator.name)
 
 
 @router.put("/{node}/max-replicas-per-model")
-async def set_slots(parts: PartsIn, admin: AdminIn, node: str, body: SlotsIn) -> SlotsOut:
+async def set_slots(parts: PartsIn, operator: OperateIn, node: str, body: SlotsIn) -> SlotsOut:
     """How many replicas of one model the node may hold, whatever its worker says."""
-    changed = await settings.set_slots(parts.database, node, body.value, admin.name)
+    changed = await settings.set_slots(parts.database, node, body.value, operator.name)
     return SlotsOut(max_replicas_per_model=changed.slots)
 
 
 @router.delete("/{node}/max-replicas-per-model")
-async def reset_slots(parts: PartsIn, admin: AdminIn, node: str) -> SlotsOut:
+async def reset_slots(parts: PartsIn, operator: OperateIn, node: str) -> SlotsOut:
     """Give control back to the worker's own setting."""
-    changed = await settings.set_slots(parts.database, node, None, admin.name)
+    changed = await settings.set_slots(parts.database, node, None, operator.name)
     return SlotsOut(max_replicas_per_model=changed.slots, reset=True)
 
 
 @router.put("/{node}/vram-budget")
-async def set_budget(parts: PartsIn, admin: AdminIn, node: str, body: BudgetIn) -> BudgetOut:
+async def set_budget(parts: PartsIn, operator: OperateIn, node: str, body: BudgetIn) -> BudgetOut:
     """How much VRAM Corral may use there: 80%, 0.8, 12GB, 12GiB, bytes, or empty for all of it."""
-    changed = node_out(await settings.set_budget(parts.database, node, body.value, admin.name))
+    changed = node_out(await settings.set_budget(parts.database, node, body.value, operator.name))
     return BudgetOut(vram_budget=changed.vram_budget, vram_budget_bytes=changed.vram_budget_bytes)
 
 
 @router.delete("/{node}/vram-budget")
-async def reset_budget(parts: PartsIn, admin: AdminIn, node: str) -> BudgetOut:
+async def reset_budget(parts: PartsIn, operator: OperateIn, node: str) -> BudgetOut:
     """Give control back to the worker's own setting."""
-    changed = node_out(await settings.set_budget(parts.database, node, None, admin.name))
+    changed = node_out(await settings.set_budget(parts.database, node, None, operator.name))
     return BudgetOut(vram_budget=changed.vram_budget, vram_budget_bytes=changed.vram_budget_bytes, reset=True)

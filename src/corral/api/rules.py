@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body
 
 from corral.api.models.bodies import NameIn
-from corral.api.parts import AdminIn, PartsIn
+from corral.api.parts import OperateIn, PartsIn
 from corral.domain.errors import InvalidRequest
 from corral.domain.replica import Rule
 from corral.models import rules as flow
@@ -26,14 +26,14 @@ RuleIn = Annotated[
 ]
 
 
-async def _list(parts: PartsIn, _: AdminIn) -> list[RuleOut]:
+async def _list(parts: PartsIn, _: OperateIn) -> list[RuleOut]:
     """Every rule, by model."""
     async with parts.database.transaction() as tx:
         names = {model.name for model in await model_store.list_models(tx)}
         return [_out(rule, exists=rule.model in names) for rule in await store.list_rules(tx)]
 
 
-async def _get(parts: PartsIn, _: AdminIn, name: NameIn) -> RuleOut:
+async def _get(parts: PartsIn, _: OperateIn, name: NameIn) -> RuleOut:
     """The rule of one model, by its name or an alias."""
     async with parts.database.transaction() as tx:
         own = await model_store.find_owner(tx, name)
@@ -41,35 +41,37 @@ async def _get(parts: PartsIn, _: AdminIn, name: NameIn) -> RuleOut:
 
 
 @router.put("/api/rules/{name:path}")
-async def put_rule(parts: PartsIn, admin: AdminIn, name: NameIn, body: RuleIn) -> RuleOut:
+async def put_rule(parts: PartsIn, operator: OperateIn, name: NameIn, body: RuleIn) -> RuleOut:
     """Make the rule of a model what the body says; routing stays when it is not spoken of. A rule may be there before
     its model. Saving one that could not be met lets it be tried again at once."""
     async with parts.database.transaction() as tx:
-        rule = await flow.put(tx, name, body, admin.name)
+        rule = await flow.put(tx, name, body, operator.name)
         exists = await model_store.find_owner(tx, rule.model) is not None
     return _out(rule, exists=exists)
 
 
 @router.post("/api/nodes/scheduling")
-async def put_rule_as_ancestor(parts: PartsIn, admin: AdminIn, body: RuleIn) -> RuleOut:
+async def put_rule_as_ancestor(parts: PartsIn, operator: OperateIn, body: RuleIn) -> RuleOut:
     """The same with the name in the body."""
     name = body.get("model_name", body.get("model"))
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model_name is missing.", code="bad_rule")
-    return await put_rule(parts, admin, name, body)
+    return await put_rule(parts, operator, name, body)
 
 
 @router.delete("/api/rules/{name:path}")
-async def delete_rule(parts: PartsIn, admin: AdminIn, name: NameIn) -> RuleOut:
+async def delete_rule(parts: PartsIn, operator: OperateIn, name: NameIn) -> RuleOut:
     """Take a rule away; the answer is what it was. Replicas that run stay until they are idle."""
     async with parts.database.transaction() as tx:
-        return _out(await flow.remove(tx, name, admin.name), exists=await model_store.find_owner(tx, name) is not None)
+        return _out(
+            await flow.remove(tx, name, operator.name), exists=await model_store.find_owner(tx, name) is not None
+        )
 
 
 @router.delete("/api/nodes/scheduling/{name:path}", status_code=204)
-async def delete_rule_as_ancestor(parts: PartsIn, admin: AdminIn, name: NameIn) -> None:
+async def delete_rule_as_ancestor(parts: PartsIn, operator: OperateIn, name: NameIn) -> None:
     """Take a rule away; without an answer."""
-    await delete_rule(parts, admin, name)
+    await delete_rule(parts, operator, name)
 
 
 for _path, _suffix in (("/api/rules", ""), ("/api/nodes/scheduling", "_as_ancestor")):

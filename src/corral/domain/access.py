@@ -10,6 +10,9 @@ from enum import StrEnum
 ADMIN_KEY_PREFIX = "ck_"
 JOIN_TOKEN_PREFIX = "cj_"  # noqa: S105 - a prefix, not a secret
 NODE_CREDENTIAL_PREFIX = "cn_"
+SESSION_PREFIX = "cs_"
+# What stands for a key's id where a user has come in without one.
+SESSION_KEY_PREFIX = "user:"
 
 
 class SecretState(StrEnum):
@@ -17,6 +20,7 @@ class SecretState(StrEnum):
     USED_UP = "used_up"
     EXPIRED = "expired"
     REVOKED = "revoked"
+    DISABLED = "disabled"  # as its user is
 
 
 class Scope(StrEnum):
@@ -25,6 +29,17 @@ class Scope(StrEnum):
     ADMIN = "admin"  # keys, users, tokens and settings, too
     OPERATE = "operate"  # nodes, engines, models, operations
     INFER = "infer"  # ask models
+
+    def covers(self, other: Scope) -> bool:
+        """Whether who may this may the other, too."""
+        return _WIDEST_FIRST.index(self) <= _WIDEST_FIRST.index(other)
+
+    def within(self, other: Scope) -> Scope:
+        """The narrower of the two."""
+        return other if self.covers(other) else self
+
+
+_WIDEST_FIRST = tuple(Scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +52,10 @@ class KeyLimit:
     # Of a calendar day and month in UTC.
     tokens_per_day: int | None = None
     tokens_per_month: int | None = None
+
+    @property
+    def has_quota(self) -> bool:
+        return self.tokens_per_day is not None or self.tokens_per_month is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +100,7 @@ class ApiKey:
     state: SecretState
     scope: Scope = Scope.ADMIN
     user_id: str | None = None
+    user_name: str | None = None
     # Patterns such as `llama-*`; None: every model.
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
@@ -100,4 +120,12 @@ class Principal:
 
     @property
     def is_admin(self) -> bool:
-        return self.node_id is None and self.scope is Scope.ADMIN
+        return self.may(Scope.ADMIN)
+
+    @property
+    def is_session(self) -> bool:
+        """A user in a browser: there is no key."""
+        return self.key_id.startswith(SESSION_KEY_PREFIX)
+
+    def may(self, scope: Scope) -> bool:
+        return self.scope.covers(scope) and (self.node_id is None or scope is Scope.INFER)

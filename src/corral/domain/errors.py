@@ -126,7 +126,6 @@ class LimitReached(CorralError):
 
     code = "rate_limit_exceeded"
     status = 429
-    retryable = True
 
 
 class Unavailable(CorralError):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Select, case, delete, func, insert, literal, select, text, update
+from sqlalchemy import Select, case, delete, exists, func, insert, literal, literal_column, null, select, text, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
-from corral.domain.access import ApiKey, JoinToken, Principal, SecretState
+from corral.domain.access import ApiKey, JoinToken, KeyLimit, Principal, Scope, SecretState
 from corral.domain.errors import NotFound
 from corral.store.database import Transaction, as_uuid
 from corral.store.schema import NOW, api_keys, audit, idempotency_keys, join_tokens
+from corral.store.tenant_schema import key_limits, users
+
+_LIMIT_FIELDS = tuple(field.name for field in fields(KeyLimit))
 
 
 def _expiry(seconds: float | None) -> Any:
@@ -89,9 +95,22 @@ def _keys() -> Select[Any]:
     state = case(
         (api_keys.c.revoked_at.is_not(None), literal(SecretState.REVOKED)),
         (api_keys.c.expires_at <= func.corral_now(), literal(SecretState.EXPIRED)),
+        (users.c.disabled_at.is_not(None), literal(SecretState.DISABLED)),
         else_=literal(SecretState.ACTIVE),
     )
-    return select(api_keys, state.label("state"))
+    limit = func.to_jsonb(literal_column(key_limits.name))
+    limits = (
+        select(func.jsonb_agg(aggregate_order_by(limit, key_limits.c.model)))
+        .where(key_limits.c.key_id == api_keys.c.id)
+        .scalar_subquery()
+    )
+    return select(
+        api_keys,
+        state.label("state"),
+        users.c.name.label("user_name"),
+        users.c.scope.label("user_scope"),
+        limits.label("limits"),
+    ).select_from(api_keys.outerjoin(users, users.c.id == api_keys.c.user_id))
 
 
 def _to_key(row: Any) -> ApiKey:
@@ -105,11 +124,46 @@ def _to_key(row: Any) -> ApiKey:
         revoked_at=row.revoked_at,
         node_id=row.node_id,
         state=SecretState(row.state),
+        scope=Scope(row.scope),
+        user_id=row.user_id,
+        user_name=row.user_name,
+        models=_to_models(row),
+        limits=_to_limits(row),
     )
 
 
+def _to_principal(row: Any) -> Principal:
+    scope = Scope(row.scope)
+    return Principal(
+        key_id=row.id,
+        name=row.name,
+        node_id=row.node_id,
+        # Who may less than their key was made for, may less.
+        scope=scope if row.user_scope is None else scope.within(Scope(row.user_scope)),
+        user_id=row.user_id,
+        models=_to_models(row),
+        limits=_to_limits(row),
+    )
+
+
+def _to_models(row: Any) -> tuple[str, ...] | None:
+    return None if row.models is None else tuple(row.models)
+
+
+def _to_limits(row: Any) -> tuple[KeyLimit, ...]:
+    return tuple(KeyLimit(**{name: one[name] for name in _LIMIT_FIELDS}) for one in row.limits or ())
+
+
+def _with_models(values: dict[str, Any]) -> dict[str, Any]:
+    """Every model is NULL, which is not JSON's null."""
+    if "models" not in values:
+        return values
+    models = values["models"]
+    return values | {"models": null() if models is None else list(models)}
+
+
 async def insert_key(tx: Transaction, values: dict[str, Any], expires_in_s: float | None = None) -> ApiKey:
-    await tx.execute(insert(api_keys).values(**values, expires_at=_expiry(expires_in_s)))
+    await tx.execute(insert(api_keys).values(**_with_models(values), expires_at=_expiry(expires_in_s)))
     return await get_key(tx, values["id"])
 
 
@@ -125,7 +179,8 @@ async def ensure_key(tx: Transaction, values: dict[str, Any]) -> bool:
 
 
 async def has_admin_key(tx: Transaction) -> bool:
-    return bool((await tx.execute(text("SELECT EXISTS (SELECT 1 FROM api_keys WHERE node_id IS NULL)"))).scalar())
+    of_admins = api_keys.c.node_id.is_(None) & (api_keys.c.scope == Scope.ADMIN)
+    return bool((await tx.execute(select(exists().where(of_admins)))).scalar())
 
 
 async def list_keys(tx: Transaction) -> list[ApiKey]:
@@ -139,10 +194,31 @@ async def get_key(tx: Transaction, key_id: str) -> ApiKey:
     return _to_key(row)
 
 
+async def lock_key(tx: Transaction, key_id: str) -> ApiKey:
+    """The key, which nobody else changes until the transaction ends."""
+    await tx.execute(select(api_keys.c.id).where(api_keys.c.id == as_uuid(key_id)).with_for_update())
+    return await get_key(tx, key_id)
+
+
 async def rotate_key(tx: Transaction, key_id: str, secret_hash: str, prefix: str) -> ApiKey:
     await get_key(tx, key_id)
     await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(hash=secret_hash, prefix=prefix))
     return await get_key(tx, key_id)
+
+
+async def update_key(tx: Transaction, key_id: str, values: dict[str, Any]) -> None:
+    await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(**_with_models(values)))
+
+
+async def set_expiry(tx: Transaction, key_id: str, expires_in_s: float | None) -> None:
+    await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=_expiry(expires_in_s)))
+
+
+async def put_limits(tx: Transaction, key_id: str, limits: Sequence[KeyLimit]) -> None:
+    """These limits and no others."""
+    await tx.execute(delete(key_limits).where(key_limits.c.key_id == key_id))
+    if limits:
+        await tx.execute(insert(key_limits), [{"key_id": key_id, **asdict(limit)} for limit in limits])
 
 
 async def revoke_key(tx: Transaction, key_id: str) -> ApiKey:
@@ -160,8 +236,10 @@ async def lock_admin_keys(tx: Transaction) -> None:
 
 
 async def count_active_admin_keys(tx: Transaction) -> int:
-    active = _keys().where(api_keys.c.node_id.is_(None)).subquery()
-    statement = select(func.count()).select_from(active).where(active.c.state == SecretState.ACTIVE)
+    """How many keys work now and may do everything."""
+    active = _keys().where(api_keys.c.node_id.is_(None), api_keys.c.scope == Scope.ADMIN).subquery()
+    is_admins = func.coalesce(active.c.user_scope, Scope.ADMIN) == Scope.ADMIN
+    statement = select(func.count()).select_from(active).where(active.c.state == SecretState.ACTIVE, is_admins)
     return int((await tx.execute(statement)).scalar_one())
 
 
@@ -174,18 +252,14 @@ async def find_principal(tx: Transaction, secret_hash: str) -> Principal | None:
     row = (await tx.execute(_keys().where(api_keys.c.hash == secret_hash))).one_or_none()
     if row is None or row.state != SecretState.ACTIVE:
         return None
-    return Principal(key_id=row.id, name=row.name, node_id=row.node_id)
+    return _to_principal(row)
 
 
 async def list_active_key_hashes(tx: Transaction) -> list[tuple[str, Principal, float | None]]:
     """Hash, holder and seconds left of every key that works now."""
     active = _keys().add_columns(func.extract("epoch", api_keys.c.expires_at - func.corral_now()).label("left_s"))
     rows = await tx.execute(active.where(api_keys.c.revoked_at.is_(None)))
-    return [
-        (row.hash, Principal(key_id=row.id, name=row.name, node_id=row.node_id), _seconds(row.left_s))
-        for row in rows
-        if row.state == SecretState.ACTIVE
-    ]
+    return [(row.hash, _to_principal(row), _seconds(row.left_s)) for row in rows if row.state == SecretState.ACTIVE]
 
 
 def _seconds(value: Any) -> float | None:

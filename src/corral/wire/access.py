@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
+from corral.domain.access import Scope
 from corral.wire.base import Lenient, Strict
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -45,11 +46,83 @@ class TokenMade(TokenOut):
     token: str = Field(description="The secret. It is not shown again.")
 
 
+Requests = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Tokens = Annotated[int, Field(ge=1, le=2**53)]
+# What each scope may, for the description.
+SCOPES = "admin: everything; operate: nodes, engines, models, operations; infer: ask models"
+PATTERN_COUNT_MAX = 100
+LIMIT_COUNT_MAX = 100
+Patterns = Annotated[list[Label], Field(max_length=PATTERN_COUNT_MAX)]
+
+
+class LimitIn(Strict):
+    """How much a key may ask of one model, or of all together."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"requests_per_minute": 60, "tokens_per_day": 100_000}]})
+
+    model: str = Field(default="", max_length=255, description="The model's own name; empty: all models together.")
+    requests_per_minute: Requests | None = None
+    tokens_per_minute: Tokens | None = None
+    tokens_per_day: Tokens | None = Field(default=None, description="Of a calendar day in UTC.")
+    tokens_per_month: Tokens | None = Field(default=None, description="Of a calendar month in UTC.")
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if all(value is None for name, value in self if name != "model"):
+            raise ValueError("a limit needs at least one number")
+        return self
+
+
+def _one_each(limits: list[LimitIn]) -> list[LimitIn]:
+    if len({limit.model for limit in limits}) < len(limits):
+        raise ValueError("the same model has two limits")
+    return limits
+
+
+LimitsIn = Annotated[list[LimitIn], Field(max_length=LIMIT_COUNT_MAX), AfterValidator(_one_each)]
+
+
 class KeyIn(Strict):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ci", "expires_in_s": 7_776_000}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "ci", "expires_in_s": 7_776_000},
+                {
+                    "name": "shop",
+                    "scope": "infer",
+                    "models": ["llama-*"],
+                    "limits": [{"requests_per_minute": 60, "tokens_per_day": 100_000}],
+                },
+            ]
+        }
+    )
 
     name: Label = Field(examples=["ci"])
+    scope: Scope = Field(default=Scope.ADMIN, description=SCOPES)
+    user: str | None = Field(default=None, max_length=255, description="Whose it is; it can do no more than they may.")
+    models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: every model.")
+    limits: LimitsIn = Field(default=[])
     expires_in_s: Lifetime | None = None
+
+
+class KeyPatch(Strict):
+    """What shall be different; what is left out stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": [{"requests_per_minute": 60}]}]})
+
+    name: Label = Field(default="")
+    scope: Scope = Field(default=Scope.ADMIN, description=SCOPES)
+    models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: every model.")
+    limits: LimitsIn = Field(default=[], description="These and no others.")
+    expires_in_s: Lifetime | None = Field(default=None, description="From now on; null: it does not expire.")
+
+
+class LimitOut(Lenient):
+    model: str = Field(default="", description="Empty: all models together.")
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    tokens_per_day: int | None = None
+    tokens_per_month: int | None = None
 
 
 class KeyOut(Lenient):
@@ -60,7 +133,13 @@ class KeyOut(Lenient):
     created_by: str
     expires_at: datetime | None
     revoked_at: datetime | None
-    state: str = Field(description="active, expired or revoked")
+    state: str = Field(description="active, expired, disabled (as its user is) or revoked")
+    scope: str = Field(default=Scope.ADMIN.value, description=SCOPES)
+    user_id: str | None = None
+    user_name: str | None = None
+    node_id: str | None = Field(default=None, description="The agent node that it belongs to.")
+    models: list[str] | None = Field(default=None, description="Patterns of what it may ask; null: every model.")
+    limits: list[LimitOut] = Field(default=[])
 
 
 class KeyMade(KeyOut):

@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request, Response
 
 from corral.api.idempotency import once_as
 from corral.api.operations.views import as_json
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.backends.outside import refuse_private
 from corral.domain.access import Principal
 from corral.domain.errors import NotFound
@@ -46,7 +46,7 @@ class Caller:
 
     request: Request
     parts: Parts
-    admin: Principal
+    operator: Principal
     plans: bool
     waits: bool
 
@@ -54,12 +54,12 @@ class Caller:
 async def _caller(
     request: Request,
     parts: PartsIn,
-    admin: AdminIn,
+    operator: OperateIn,
     *,
     plan: Annotated[bool, Query(description="Only say what would be done.")] = False,
     after: Annotated[bool, Query(description="Wait for what is under way instead of being refused.")] = False,
 ) -> Caller:
-    return Caller(request=request, parts=parts, admin=admin, plans=plan, waits=after)
+    return Caller(request=request, parts=parts, operator=operator, plans=plan, waits=after)
 
 
 CallerIn = Annotated[Caller, Depends(_caller)]
@@ -130,10 +130,10 @@ async def answer(caller: Caller, asked: Asked, *, status: int = 200) -> Response
         return Response(planned.model_dump_json(), media_type="application/json")
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
-        admitted = await parts.admission.admit_in(tx, asked, caller.admin.name, queue_behind=caller.waits)
+        admitted = await parts.admission.admit_in(tx, asked, caller.operator.name, queue_behind=caller.waits)
         return 200 if admitted.is_duplicate else status, as_json(admitted_out(admitted))
 
-    response = await once_as(caller.request, parts.database, caller.admin, work)
+    response = await once_as(caller.request, parts.database, caller.operator, work)
     if response.status_code == 202:
         response.headers["Location"] = json.loads(bytes(response.body))["statusUrl"]
     return response

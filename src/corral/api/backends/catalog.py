@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from corral.api.backends.upgrades import current_upgrades
 from corral.api.operations.views import TASK_TYPES, display_name
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.backends import listing as listings
 from corral.backends.catalog import Catalog
 from corral.domain.backend import GalleryEntry, InstalledBackend
@@ -69,7 +69,7 @@ class PageIn(Lenient):
 
 
 @router.get("/api/backends")
-async def list_catalog(parts: PartsIn, _: AdminIn, page: Annotated[PageIn, Query()]) -> CatalogPageOut:
+async def list_catalog(parts: PartsIn, _: OperateIn, page: Annotated[PageIn, Query()]) -> CatalogPageOut:
     """A page of the catalog, with what is installed where and what is being done. Which entries can run is judged by
     the nodes, never by this frontend; while PostgreSQL is away, the catalog is shown without them."""
     try:
@@ -148,7 +148,7 @@ def _version_of_meta(catalog: Catalog, row: listings.ListedBackend) -> str:
 
 
 @router.get("/backends")
-async def list_installed(parts: PartsIn, _: AdminIn) -> list[InstalledBackendOut]:
+async def list_installed(parts: PartsIn, _: OperateIn) -> list[InstalledBackendOut]:
     """What is installed, by name, with every node that has it. Read from the registry: a dead node delays nobody."""
     registry = await _read(parts)
     upgrades = {one.backend: one for one in await current_upgrades(parts)}
@@ -200,7 +200,7 @@ def _place(node: Node, item: InstalledBackend, most: str) -> InstalledOn:
 
 
 @router.get("/backends/available")
-async def list_available(parts: PartsIn, _: AdminIn) -> list[CatalogEntryOut]:
+async def list_available(parts: PartsIn, _: OperateIn) -> list[CatalogEntryOut]:
     """Everything that at least one healthy node can run, or has; by name."""
     registry = await _read(parts)
     query = listings.Query(items=listings.ITEMS_MAX)
@@ -210,7 +210,7 @@ async def list_available(parts: PartsIn, _: AdminIn) -> list[CatalogEntryOut]:
 
 
 @router.get("/backends/known")
-async def list_known(parts: PartsIn, _: AdminIn) -> list[KnownOut]:
+async def list_known(parts: PartsIn, _: OperateIn) -> list[KnownOut]:
     """Every name that a gallery has, for a choice: without builds for special hardware and development twins."""
     async with parts.database.transaction() as tx:
         installed = await installed_store.list_installed(tx)
@@ -242,6 +242,6 @@ def _abilities(parts: Parts, entry: GalleryEntry) -> tuple[list[str], list[str]]
 
 
 @router.get("/api/backends/usecases")
-async def list_use_cases(parts: PartsIn, _: AdminIn) -> UseCases:
+async def list_use_cases(parts: PartsIn, _: OperateIn) -> UseCases:
     """Which calls each backend answers: chat, completions, embeddings, transcriptions, speech, rerank."""
     return {entry.name: _abilities(parts, entry)[0] for entry in parts.catalog.entries()}

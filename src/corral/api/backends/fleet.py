@@ -13,7 +13,7 @@ from corral.api.backends.asking import Caller, CallerIn, admitted_out, answer, a
 from corral.api.backends.upgrades import current_upgrades
 from corral.api.idempotency import once_as
 from corral.api.operations.views import as_json, display_name
-from corral.api.parts import AdminIn, PartsIn
+from corral.api.parts import OperateIn, PartsIn
 from corral.domain.errors import CorralError
 from corral.domain.operation import ACTIVE, Operation, OperationKind, OperationState
 from corral.operations.request import Asked
@@ -97,9 +97,9 @@ async def _installation(caller: Caller, name: str, body: InstallIn | None) -> As
 
 
 @router.post("/api/backends/upgrades/apply", response_model=UpgradesAppliedOut)
-async def apply_upgrades(request: Request, parts: PartsIn, admin: AdminIn) -> Response:
+async def apply_upgrades(request: Request, parts: PartsIn, operator: OperateIn) -> Response:
     """Upgrade everything that has an upgrade: one operation for each. One that is refused does not stop the others."""
-    caller = Caller(request=request, parts=parts, admin=admin, plans=False, waits=False)
+    caller = Caller(request=request, parts=parts, operator=operator, plans=False, waits=False)
     upgrades = await current_upgrades(parts)
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
@@ -108,13 +108,13 @@ async def apply_upgrades(request: Request, parts: PartsIn, admin: AdminIn) -> Re
             await _upgrade_one(tx, caller, found.backend, done)
         return 200, as_json(done)
 
-    return await once_as(request, parts.database, admin, work)
+    return await once_as(request, parts.database, operator, work)
 
 
 async def _upgrade_one(tx: Transaction, caller: Caller, name: str, done: UpgradesAppliedOut) -> None:
     asked = Asked(kind=OperationKind.BACKEND_UPGRADE, backend=name)
     try:
-        admitted = await caller.parts.admission.admit_in(tx, asked, caller.admin.name)
+        admitted = await caller.parts.admission.admit_in(tx, asked, caller.operator.name)
     except CorralError as error:
         if error.retryable:
             raise
@@ -123,7 +123,7 @@ async def _upgrade_one(tx: Transaction, caller: Caller, name: str, done: Upgrade
         done.operations.append(admitted_out(admitted))
 
 
-async def _job(parts: PartsIn, _: AdminIn, uid: str) -> JobOut:
+async def _job(parts: PartsIn, _: OperateIn, uid: str) -> JobOut:
     """The ancestor's view of an operation; `/api/operations/{id}` says more."""
     async with parts.database.transaction() as tx:
         return job_out(await operation_store.get(tx, uid))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, BackgroundTasks
 
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.backends.shelf import GalleryState
 from corral.domain.errors import StoreUnavailable
 from corral.runtime.guard import attempt
@@ -18,12 +18,12 @@ from corral.wire.backends import GalleryOut, RefreshOut
 router = APIRouter(tags=["backends"])
 
 
-async def _list(parts: PartsIn, _: AdminIn) -> list[GalleryOut]:
+async def _list(parts: PartsIn, _: OperateIn) -> list[GalleryOut]:
     """The galleries of this cluster, with when each was fetched and what is wrong with one that could not be."""
     return await _galleries(parts)
 
 
-async def _refresh(parts: PartsIn, _: AdminIn, later: BackgroundTasks) -> RefreshOut:
+async def _refresh(parts: PartsIn, _: OperateIn, later: BackgroundTasks) -> RefreshOut:
     """Fetch every gallery anew, and those that failed lately too. Answers with what is known now."""
 
     async def fetch() -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import StreamingResponse
 
 from corral.api.events import QUIET_S, RETRY_MS, STREAM_HEADERS
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.bus.messages import Log, LogLine, ReadLog
 from corral.domain.errors import Unavailable
 from corral.nodes import processes
@@ -26,7 +26,7 @@ LINES = 200
 
 
 @router.get("")
-async def list_logs(parts: PartsIn, _: AdminIn, node: str) -> list[str]:
+async def list_logs(parts: PartsIn, _: OperateIn, node: str) -> list[str]:
     """The processes of the node that have left lines."""
     return sorted(await processes.log_keys(parts.database, parts.bus, node))
 
@@ -34,7 +34,7 @@ async def list_logs(parts: PartsIn, _: AdminIn, node: str) -> list[str]:
 @router.get("/{key:path}/stream", response_class=StreamingResponse)
 async def follow_log(
     parts: PartsIn,
-    _: AdminIn,
+    _: OperateIn,
     node: str,
     key: KeyIn,
     last_event_id: Annotated[str | None, Header(pattern=NUMBER, description="The number of the last line.")] = None,
@@ -53,7 +53,7 @@ async def follow_log(
 @router.get("/{key:path}")
 async def read_log(
     parts: PartsIn,
-    _: AdminIn,
+    _: OperateIn,
     node: str,
     key: KeyIn,
     lines: Annotated[int, Query(ge=1, le=processes.LINES_MAX)] = LINES,
@@ -74,7 +74,7 @@ async def _stream(parts: Parts, node: str, key: str, log: Log) -> AsyncIterator[
         if quiet_s >= QUIET_S:
             quiet_s = 0.0
             yield ": still here\n\n"
-        if parts.not_ready() is not None:
+        if parts.health.is_stopping:
             return  # This frontend stops; another one goes on from the last id.
         wish = ReadLog(key=key, after=after, limit=processes.LINES_MAX, wait_s=WAIT_S)
         try:

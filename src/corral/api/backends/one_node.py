@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from fastapi import APIRouter, Request, Response
 
 from corral.api.backends.asking import CallerIn, answer, asked_for, asked_from_outside, forced, strategy_of
-from corral.api.parts import AdminIn, PartsIn
+from corral.api.parts import OperateIn, PartsIn
 from corral.bus.messages import StartBackend, StopBackend
 from corral.domain.access import Principal
 from corral.domain.backend import InstalledBackend
@@ -54,7 +54,7 @@ _SHARED = {"version", "ignore_capability", "strategy"}
 
 
 @router.get("/backends")
-async def list_node_backends(parts: PartsIn, _: AdminIn, node: str) -> list[NodeBackendOut]:
+async def list_node_backends(parts: PartsIn, _: OperateIn, node: str) -> list[NodeBackendOut]:
     """What the node last reported to have, by name. Nothing is asked over the bus; an agent node has none."""
     async with parts.database.transaction() as tx:
         found = await node_store.get_node(tx, node)
@@ -127,11 +127,11 @@ def _on(node: str, kind: OperationKind, body: NodeBackendIn) -> Asked:
 
 
 @router.post("/backends/start", status_code=202)
-async def start_engine(request: Request, parts: PartsIn, admin: AdminIn, node: str, body: StartIn) -> StartedOut:
+async def start_engine(request: Request, parts: PartsIn, operator: OperateIn, node: str, body: StartIn) -> StartedOut:
     """Run an engine there. The worker has the job when this answers; `/processes` shows when it is ready. Sent again
     with the same `Idempotency-Key`, it is the same job."""
     wish = StartBackend(
-        job_id=_job_id(request, admin) or parts.ids.new_id(),
+        job_id=_job_id(request, operator) or parts.ids.new_id(),
         backend=body.backend,
         model=body.model or body.backend,
         replica=body.replica,
@@ -146,16 +146,16 @@ async def start_engine(request: Request, parts: PartsIn, admin: AdminIn, node: s
     return StartedOut(job_id=job.job_id, key=key, state=job.state, message=message)
 
 
-def _job_id(request: Request, admin: Principal) -> str | None:
+def _job_id(request: Request, operator: Principal) -> str | None:
     """The worker knows a job that it is sent twice by its id; that is all the memory that this needs."""
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
-    return str(uuid5(_JOBS, f"{admin.key_id} {request.url.path} {key}"))
+    return str(uuid5(_JOBS, f"{operator.key_id} {request.url.path} {key}"))
 
 
 @router.post("/backends/stop")
-async def stop_engine(parts: PartsIn, _: AdminIn, node: str, body: StopIn) -> StoppedOut:
+async def stop_engine(parts: PartsIn, _: OperateIn, node: str, body: StopIn) -> StoppedOut:
     """End one process, those of one backend, or all. Answers when they have ended, and names those that have not."""
     if sum((bool(body.backend), bool(body.key), body.all)) != 1:
         raise InvalidRequest("Say exactly one of backend, key and all.", hint='{"key": "tiny#0"}')
@@ -178,7 +178,7 @@ def _stop_sentence(stopped: int, survivors: int) -> str:
 
 
 @router.post("/backends/collect")
-async def collect_on_node(parts: PartsIn, _: AdminIn, node: str, *, dry_run: bool = False) -> CollectedOut:
+async def collect_on_node(parts: PartsIn, _: OperateIn, node: str, *, dry_run: bool = False) -> CollectedOut:
     """Throw away what takes room on the node and no backend uses: leftovers, and downloads that nobody has continued
     for a week. With `dry_run` nothing is touched. Workers do the same by themselves once a day."""
     found = await processes.collect(parts.database, parts.bus, node, dry_run=dry_run)
@@ -199,7 +199,7 @@ def _collect_sentence(count: int, freed_bytes: int, *, dry_run: bool) -> str:
 
 
 @router.get("/processes")
-async def list_processes(parts: PartsIn, _: AdminIn, node: str) -> list[ProcessOut]:
+async def list_processes(parts: PartsIn, _: OperateIn, node: str) -> list[ProcessOut]:
     """What runs there, asked of the worker itself."""
     found = await processes.running(parts.database, parts.bus, node)
     return [ProcessOut(**asdict(process)) for process in sorted(found, key=lambda process: process.key)]

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, BackgroundTasks
 
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.policy.upgrades import UpgradeFound
 from corral.runtime.guard import attempt
 from corral.wire.backends import DriftOut, UpgradeOut
@@ -24,12 +24,12 @@ async def current_upgrades(parts: Parts) -> tuple[UpgradeFound, ...]:
     return await parts.upgrades.find()
 
 
-async def _list(parts: PartsIn, _: AdminIn) -> Upgrades:
+async def _list(parts: PartsIn, _: OperateIn) -> Upgrades:
     """Installed backends with something newer in their gallery, or with nodes that differ, by name."""
     return upgrades_out(await current_upgrades(parts))
 
 
-async def _check(parts: PartsIn, _: AdminIn, later: BackgroundTasks) -> Upgrades:
+async def _check(parts: PartsIn, _: OperateIn, later: BackgroundTasks) -> Upgrades:
     """Ask registries and galleries anew. Answers with what is known now; look again in a moment."""
 
     async def look() -> None:

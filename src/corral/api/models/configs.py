@@ -21,7 +21,7 @@ from corral.api.models.bodies import (
     warnings_of,
 )
 from corral.api.models.views import counted, model_out, revisions_out, saved_out
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelConfig
 from corral.models import catalog
@@ -47,7 +47,7 @@ _BODY: dict[str, Any] = {
 
 
 @router.get("/api/models/configs")
-async def list_models(parts: PartsIn, _: AdminIn) -> list[ModelOut]:
+async def list_models(parts: PartsIn, _: OperateIn) -> list[ModelOut]:
     """Every model of this cluster with its configuration and its replicas."""
     async with parts.database.transaction() as tx:
         models = await store.list_models(tx)
@@ -61,7 +61,7 @@ async def list_models(parts: PartsIn, _: AdminIn) -> list[ModelOut]:
 
 
 @router.get("/api/models/config/{name:path}")
-async def get_model(parts: PartsIn, _: AdminIn, name: NameIn, response: Response) -> ModelOut:
+async def get_model(parts: PartsIn, _: OperateIn, name: NameIn, response: Response) -> ModelOut:
     """One model by its name or an alias. `ETag` is its revision."""
     async with parts.database.transaction() as tx:
         model = await store.get_model(tx, name)
@@ -76,7 +76,7 @@ async def get_model(parts: PartsIn, _: AdminIn, name: NameIn, response: Response
 async def put_model(
     request: Request,
     parts: PartsIn,
-    admin: AdminIn,
+    operator: OperateIn,
     name: NameIn,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
@@ -88,7 +88,7 @@ async def put_model(
         # An alias means the model that it leads to.
         own = await store.find_owner(tx, name) or name
         config = _read(parts, _without_name(written, name) if own != name else written, own)
-        return _out(parts, await catalog.put(tx, config, admin.name, expects=expects))
+        return _out(parts, await catalog.put(tx, config, operator.name, expects=expects))
 
 
 def _without_name(written: Any, name: str) -> Any:
@@ -102,14 +102,16 @@ def _check_mapping(written: Any) -> None:
         raise InvalidRequest("The body is not a mapping of names to values.", code="bad_model")
 
 
-async def _patch(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
+async def _patch(
+    request: Request, parts: PartsIn, operator: OperateIn, name: NameIn, if_match: IfMatch = None
+) -> SavedOut:
     """Lay a change over a model's configuration: mappings key by key, null takes a key away. The name stays."""
     change = await document_of(request)
     _check_mapping(change)
     async with parts.database.transaction() as tx:
         before = await store.lock_model(tx, name)
         check_sources(parts, patched(before.config, change))
-        return _out(parts, await catalog.patch(tx, name, change, admin.name, expects=seen_revision(if_match)))
+        return _out(parts, await catalog.patch(tx, name, change, operator.name, expects=seen_revision(if_match)))
 
 
 for _path, _name in (
@@ -120,15 +122,15 @@ for _path, _name in (
 
 
 @router.delete("/api/models/config/{name:path}")
-async def delete_model(parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
+async def delete_model(parts: PartsIn, operator: OperateIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
     """Forget a model at once: its replicas end, and every node that has its files removes them, when it is there."""
     async with parts.database.transaction() as tx:
-        saved = await catalog.forget(tx, name, admin.name, expects=seen_revision(if_match))
+        saved = await catalog.forget(tx, name, operator.name, expects=seen_revision(if_match))
     return saved_out(saved, f"Model {saved.model.name} is gone; {counted(saved.stopped)}.")
 
 
 @router.get("/api/models/revisions/{name:path}")
-async def list_revisions(parts: PartsIn, _: AdminIn, name: NameIn) -> list[RevisionOut]:
+async def list_revisions(parts: PartsIn, _: OperateIn, name: NameIn) -> list[RevisionOut]:
     """Newest first, each with what it changed."""
     async with parts.database.transaction() as tx:
         model = await store.get_model(tx, name)
@@ -137,7 +139,7 @@ async def list_revisions(parts: PartsIn, _: AdminIn, name: NameIn) -> list[Revis
 
 @router.get("/api/models/diff/{name:path}")
 async def compare(
-    parts: PartsIn, _: AdminIn, name: NameIn, old: Revision | None = None, new: Revision | None = None
+    parts: PartsIn, _: OperateIn, name: NameIn, old: Revision | None = None, new: Revision | None = None
 ) -> DiffOut:
     """What is different between two revisions. Without `new`: the present one; without `old`: the one before it."""
     async with parts.database.transaction() as tx:
@@ -153,37 +155,41 @@ async def compare(
 
 @router.post("/api/models/rollback/{name:path}")
 async def roll_back(
-    parts: PartsIn, admin: AdminIn, name: NameIn, body: RollbackIn, if_match: IfMatch = None
+    parts: PartsIn, operator: OperateIn, name: NameIn, body: RollbackIn, if_match: IfMatch = None
 ) -> SavedOut:
     """A new revision with the content of an old one."""
     async with parts.database.transaction() as tx:
         expects = seen_revision(if_match)
-        return _out(parts, await catalog.roll_back(tx, name, body.revision, admin.name, expects=expects))
+        return _out(parts, await catalog.roll_back(tx, name, body.revision, operator.name, expects=expects))
 
 
 @router.post("/api/models/rename")
-async def rename(parts: PartsIn, admin: AdminIn, body: RenameIn) -> list[SavedOut]:
+async def rename(parts: PartsIn, operator: OperateIn, body: RenameIn) -> list[SavedOut]:
     """Give models other names, all or none; two may swap. Engines that answer to an old name end."""
     async with parts.database.transaction() as tx:
-        return [saved_out(one) for one in await catalog.rename(tx, body.names, admin.name)]
+        return [saved_out(one) for one in await catalog.rename(tx, body.names, operator.name)]
 
 
 @router.put("/models/toggle-state/{name:path}/{action}")
-async def toggle_state(parts: PartsIn, admin: AdminIn, name: NameIn, action: Literal["enable", "disable"]) -> SavedOut:
+async def toggle_state(
+    parts: PartsIn, operator: OperateIn, name: NameIn, action: Literal["enable", "disable"]
+) -> SavedOut:
     """A disabled model takes no requests, and its replicas end."""
     async with parts.database.transaction() as tx:
-        return saved_out(await catalog.set_enabled(tx, name, admin.name, enabled=action == "enable"))
+        return saved_out(await catalog.set_enabled(tx, name, operator.name, enabled=action == "enable"))
 
 
 @router.put("/models/toggle-pinned/{name:path}/{action}")
-async def toggle_pinned(parts: PartsIn, admin: AdminIn, name: NameIn, action: Literal["pin", "unpin"]) -> SavedOut:
+async def toggle_pinned(parts: PartsIn, operator: OperateIn, name: NameIn, action: Literal["pin", "unpin"]) -> SavedOut:
     """A pinned model is never evicted and never scaled to zero."""
     async with parts.database.transaction() as tx:
-        return saved_out(await catalog.set_pinned(tx, name, admin.name, pinned=action == "pin"))
+        return saved_out(await catalog.set_pinned(tx, name, operator.name, pinned=action == "pin"))
 
 
 @router.post("/models/edit/{name:path}", **_BODY)
-async def edit(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
+async def edit(
+    request: Request, parts: PartsIn, operator: OperateIn, name: NameIn, if_match: IfMatch = None
+) -> SavedOut:
     """The ancestor's way to replace a configuration; another name in it renames the model in the same step."""
     written = await document_of(request)
     _check_mapping(written)
@@ -194,24 +200,24 @@ async def edit(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn, i
         new = said if isinstance(said, str) and said != name else before.name
         config = _read(parts, written if said != name else _without_name(written, name), new)
         if new == before.name:
-            return _out(parts, await catalog.replace_config(tx, new, config, admin.name, expects=expects))
+            return _out(parts, await catalog.replace_config(tx, new, config, operator.name, expects=expects))
         if expects is not None:
-            await catalog.patch(tx, before.name, {}, admin.name, expects=expects)
-        (renamed,) = await catalog.rename(tx, {before.name: new}, admin.name)
-        saved = await catalog.replace_config(tx, new, config, admin.name)
+            await catalog.patch(tx, before.name, {}, operator.name, expects=expects)
+        (renamed,) = await catalog.rename(tx, {before.name: new}, operator.name)
+        saved = await catalog.replace_config(tx, new, config, operator.name)
         return _out(parts, replace(saved, stopped=saved.stopped + renamed.stopped))
 
 
 @router.post("/models/import", **_BODY, response_model=SavedOut)
-async def import_model(request: Request, parts: PartsIn, admin: AdminIn) -> Response:
+async def import_model(request: Request, parts: PartsIn, operator: OperateIn) -> Response:
     """The ancestor's way to make a model of a configuration; one that is there is made so."""
     config = _read(parts, await document_of(request))
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
-        saved = await catalog.put(tx, config, admin.name, note="imported")
+        saved = await catalog.put(tx, config, operator.name, note="imported")
         return 201 if saved.is_new else 200, _out(parts, saved).model_dump_json().encode()
 
-    return await once_as(request, parts.database, admin, work)
+    return await once_as(request, parts.database, operator, work)
 
 
 def _read(parts: Parts, written: Any, name: str = "") -> ModelConfig:

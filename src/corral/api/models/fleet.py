@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from corral.api.models.bodies import check_sources, document_of
-from corral.api.parts import AdminIn, PartsIn
+from corral.api.parts import OperateIn, PartsIn
 from corral.models import fleet
 from corral.policy.models.fleetfile import from_mapping, to_mapping
 from corral.wire.models import FleetOut, StepOut
@@ -17,7 +17,7 @@ Fleet = dict[str, Any]
 
 
 @router.get("/api/fleet")
-async def export_fleet(parts: PartsIn, _: AdminIn) -> Fleet:
+async def export_fleet(parts: PartsIn, _: OperateIn) -> Fleet:
     """Models, rules, the admin's labels and galleries, as a file has them. Applying it changes nothing."""
     async with parts.database.transaction() as tx:
         return to_mapping(await fleet.export(tx))
@@ -35,7 +35,7 @@ async def export_fleet(parts: PartsIn, _: AdminIn) -> Fleet:
 async def apply_fleet(
     request: Request,
     parts: PartsIn,
-    admin: AdminIn,
+    operator: OperateIn,
     *,
     plan: Annotated[bool, Query(description="Only say what would be done.")] = False,
     prune: Annotated[
@@ -47,7 +47,7 @@ async def apply_fleet(
     for config in wanted.models:
         check_sources(parts, config)
     work = fleet.plan if plan else fleet.apply
-    steps = await work(parts.database, wanted, admin.name, prunes=prune)
+    steps = await work(parts.database, wanted, operator.name, prunes=prune)
     return FleetOut(
         plan=plan,
         steps=[

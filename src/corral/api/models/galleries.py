@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request
+from fastapi import APIRouter, BackgroundTasks, Query
 from pydantic import Field, StringConstraints
 
 from corral.api.backends.galleries import gallery_out
 from corral.api.models.bodies import EntryIn, serves_of
 from corral.api.operations.views import TASK_TYPES
-from corral.api.parts import AdminIn, Parts, PartsIn, bearer
-from corral.domain.access import Principal
+from corral.api.parts import AnybodyIn, OperateIn, Parts, PartsIn
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.model import Model, ModelConfig
 from corral.domain.node import Node
@@ -53,13 +52,6 @@ CONTEXTS_MAX = 20
 _NO_NODE_CONTEXTS = (8192,)
 
 
-async def _anybody(request: Request, parts: PartsIn) -> Principal:
-    return await parts.directory.principal(bearer(request))
-
-
-UserIn = Annotated[Principal, Depends(_anybody)]
-
-
 class ModelPageIn(Lenient):
     """Which page of the galleries, and in which order."""
 
@@ -75,7 +67,7 @@ class ModelPageIn(Lenient):
 
 
 @router.get("/api/models", response_model_exclude_none=True)
-async def list_gallery(parts: PartsIn, _: AdminIn, page: Annotated[ModelPageIn, Query()]) -> GalleryPageOut:
+async def list_gallery(parts: PartsIn, _: OperateIn, page: Annotated[ModelPageIn, Query()]) -> GalleryPageOut:
     """A page of what can be had, with the models that were made of it. While PostgreSQL is away, without them."""
     try:
         async with parts.database.transaction() as tx:
@@ -110,7 +102,7 @@ async def list_gallery(parts: PartsIn, _: AdminIn, page: Annotated[ModelPageIn, 
 
 
 @router.get("/models/available", response_model_exclude_none=True)
-async def list_available(parts: PartsIn, _: AdminIn) -> list[GalleryModelOut]:
+async def list_available(parts: PartsIn, _: OperateIn) -> list[GalleryModelOut]:
     """Everything that the galleries have, by name."""
     async with parts.database.transaction() as tx:
         models = await store.list_models(tx)
@@ -147,7 +139,7 @@ def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> Gall
 
 
 @router.get("/api/models/capabilities")
-async def list_capabilities(parts: PartsIn, _: UserIn) -> CapabilitiesListOut:
+async def list_capabilities(parts: PartsIn, _: AnybodyIn) -> CapabilitiesListOut:
     """The models of this cluster with what they can do and where they run. For everybody who has a key."""
     async with parts.database.transaction() as tx:
         models = {model.name: model for model in await store.list_models(tx)}
@@ -182,7 +174,7 @@ def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut]) -> Capa
 
 
 @router.get("/api/models/variants/{name:path}")
-async def list_variants(parts: PartsIn, _: AdminIn, name: EntryIn) -> VariantsOut:
+async def list_variants(parts: PartsIn, _: OperateIn, name: EntryIn) -> VariantsOut:
     """Which variants an entry has, which of them fit on the nodes that may get it, and which one they would get."""
     entry, nodes = await _entry_and_nodes(parts, name)
     chosen = parts.models.choose(Wish(entry=entry.id), nodes, parts.catalog)[1]
@@ -217,7 +209,7 @@ async def _entry_and_nodes(parts: Parts, name: str) -> tuple[ModelEntry, Sequenc
 @router.get("/api/models/estimate/{name:path}", response_model_exclude_none=True)
 async def estimate_model(
     parts: PartsIn,
-    _: AdminIn,
+    _: OperateIn,
     name: EntryIn,
     contexts: Annotated[str, Query(max_length=200, description="Context sizes: 8192,32768.")] = "",
 ) -> EstimateOut:
@@ -257,7 +249,7 @@ def _with_context(config: ModelConfig, size: int) -> ModelConfig:
     return replace(config, options={**config.options, "context_size": str(size)})
 
 
-async def _galleries(parts: PartsIn, _: AdminIn) -> list[GalleryOut]:
+async def _galleries(parts: PartsIn, _: OperateIn) -> list[GalleryOut]:
     """The galleries of models, with when each was fetched and what is wrong with one that could not be."""
     return await _shown_galleries(parts)
 
@@ -269,7 +261,7 @@ for _path, _name in (
     router.get(_path, name=_name)(_galleries)
 
 
-async def _refresh(parts: PartsIn, _: AdminIn, later: BackgroundTasks) -> RefreshOut:
+async def _refresh(parts: PartsIn, _: OperateIn, later: BackgroundTasks) -> RefreshOut:
     """Fetch every gallery of models anew, also those that failed lately. Answers with what is known now."""
 
     async def fetch() -> None:

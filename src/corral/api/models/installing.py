@@ -16,7 +16,7 @@ from corral.api.idempotency import once_as
 from corral.api.models.bodies import EntryIn, NameIn, check_sources, warnings_of
 from corral.api.models.loads import asked_out
 from corral.api.operations.views import as_json
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.access import Principal
 from corral.domain.errors import Conflict, InvalidRequest, NotFound
 from corral.domain.model import ModelConfig
@@ -50,8 +50,8 @@ class _Asked:
     plans: bool
 
 
-async def _asked(request: Request, parts: PartsIn, admin: AdminIn, *, plan: PlanIn = False) -> _Asked:
-    return _Asked(request=request, parts=parts, actor=admin, plans=plan)
+async def _asked(request: Request, parts: PartsIn, operator: OperateIn, *, plan: PlanIn = False) -> _Asked:
+    return _Asked(request=request, parts=parts, actor=operator, plans=plan)
 
 
 AskedIn = Annotated[_Asked, Depends(_asked)]
@@ -167,16 +167,16 @@ async def _plan(parts: Parts, config: ModelConfig, warnings: list[str]) -> Respo
     return Response(out.model_dump_json(), media_type="application/json")
 
 
-async def _delete(request: Request, parts: PartsIn, admin: AdminIn, name: NameIn) -> Response:
+async def _delete(request: Request, parts: PartsIn, operator: OperateIn, name: NameIn) -> Response:
     """End a model's replicas, remove every copy of its files and forget it, as an operation that can be followed."""
     operations = parts.loading.loads
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
         wanted = Wanted(kind=OperationKind.MODEL_DELETE, model=name, reason="an admin")
-        admitted = await operations.admit_in(tx, wanted, admin.name, queue_behind=True)
+        admitted = await operations.admit_in(tx, wanted, operator.name, queue_behind=True)
         return 202, as_json(_asked_out(admitted, []))
 
-    return await once_as(request, parts.database, admin, work)
+    return await once_as(request, parts.database, operator, work)
 
 
 for _path, _name in (
@@ -192,7 +192,7 @@ def _asked_out(admitted: Admitted, warnings: list[str]) -> AskedModelOut:
     return out.model_copy(update={"warnings": warnings})
 
 
-async def _job(parts: PartsIn, _: AdminIn, uid: str) -> JobOut:
+async def _job(parts: PartsIn, _: OperateIn, uid: str) -> JobOut:
     """The ancestor's view of an operation; `/api/operations/{id}` says more."""
     async with parts.database.transaction() as tx:
         operation = await operation_store.get(tx, uid)
@@ -206,7 +206,7 @@ for _path, _name in (("/api/models/job/{uid}", "model_job"), ("/models/jobs/{uid
 
 
 @router.get("/models/jobs", response_model_exclude_none=True)
-async def list_jobs(parts: PartsIn, _: AdminIn) -> dict[str, JobOut]:
+async def list_jobs(parts: PartsIn, _: OperateIn) -> dict[str, JobOut]:
     """What is under way about models, by id."""
     async with parts.database.transaction() as tx:
         live: list[Operation] = await operation_store.list_listed(tx)

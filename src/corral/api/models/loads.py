@@ -9,9 +9,8 @@ from fastapi.responses import Response
 
 from corral.api.backends.asking import Caller, CallerIn
 from corral.api.idempotency import once_as
-from corral.api.models.galleries import UserIn
 from corral.api.operations.views import as_json
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import AnybodyIn, OperateIn, Parts, PartsIn
 from corral.domain.errors import NotFound, Unavailable, Unprocessable
 from corral.domain.operation import ACTIVE, OPEN, Operation, OperationKind, OperationState
 from corral.loading.admission import scope_of
@@ -69,7 +68,7 @@ async def unload_model(caller: CallerIn, name: NameIn, body: UnloadIn | None = N
 
 
 @router.get("/api/models/{name:path}/load-status", response_model_exclude_none=True)
-async def load_status(parts: PartsIn, _: UserIn, name: NameIn) -> LoadStatusOut:
+async def load_status(parts: PartsIn, _: AnybodyIn, name: NameIn) -> LoadStatusOut:
     """How far the load of a model is; 404 if none is under way."""
     async with parts.database.transaction() as tx:
         model = await model_store.get_model(tx, name)
@@ -82,16 +81,16 @@ async def load_status(parts: PartsIn, _: UserIn, name: NameIn) -> LoadStatusOut:
 
 
 @router.post("/api/plan")
-async def plan_load(parts: PartsIn, _: AdminIn, body: PlanIn) -> LoadPlanOut:
+async def plan_load(parts: PartsIn, _: OperateIn, body: PlanIn) -> LoadPlanOut:
     """Where a model would go now, by what that was decided, and for every other node why not."""
     return await _plan(parts, _wanted(OperationKind.MODEL_LOAD, body.model, body))
 
 
 @router.post("/backend/load")
-async def load_and_wait(parts: PartsIn, admin: AdminIn, body: ModelNameIn) -> AskedModelOut:
+async def load_and_wait(parts: PartsIn, operator: OperateIn, body: ModelNameIn) -> AskedModelOut:
     """Load a model, and answer when it is loaded. One that is loaded already is enough."""
     wanted = Wanted(kind=OperationKind.MODEL_LOAD, model=body.model, if_cold=True, reason="an admin")
-    admitted = await parts.loading.loads.admit(wanted, admin.name, queue_behind=True)
+    admitted = await parts.loading.loads.admit(wanted, operator.name, queue_behind=True)
     ended = await _ended(parts, admitted.operation)
     if ended.state in OPEN:
         raise Unavailable(f"{ended.subject} is still being loaded.", code="model_loading")
@@ -102,14 +101,14 @@ async def load_and_wait(parts: PartsIn, admin: AdminIn, body: ModelNameIn) -> As
 
 
 @router.post("/backend/shutdown")
-async def shut_down(parts: PartsIn, admin: AdminIn, body: ModelNameIn) -> AskedModelOut:
+async def shut_down(parts: PartsIn, operator: OperateIn, body: ModelNameIn) -> AskedModelOut:
     """Unload a model from everywhere; 404 if it is loaded nowhere."""
     async with parts.database.transaction() as tx:
         model = await model_store.get_model(tx, body.model)
         if not await replica_store.list_replicas(tx, model=model.name):
             raise NotFound(f"{model.name} is loaded nowhere.", code="model_not_loaded")
     wanted = Wanted(kind=OperationKind.MODEL_UNLOAD, model=model.name, reason="an admin")
-    return asked_out(await parts.loading.loads.admit(wanted, admin.name))
+    return asked_out(await parts.loading.loads.admit(wanted, operator.name))
 
 
 def _wanted(kind: OperationKind, name: str, body: LoadIn) -> Wanted:
@@ -121,10 +120,10 @@ async def _ask(caller: Caller, wanted: Wanted) -> Response:
     loads = caller.parts.loading.loads
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
-        admitted = await loads.admit_in(tx, wanted, caller.admin.name, queue_behind=caller.waits)
+        admitted = await loads.admit_in(tx, wanted, caller.operator.name, queue_behind=caller.waits)
         return 200 if admitted.is_duplicate else 202, as_json(asked_out(admitted))
 
-    return await once_as(caller.request, caller.parts.database, caller.admin, work)
+    return await once_as(caller.request, caller.parts.database, caller.operator, work)
 
 
 def asked_out(admitted: Admitted, message: str = "") -> AskedModelOut:

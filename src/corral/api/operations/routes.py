@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 
 from corral.api.operations.cursor import cursor_after, parse_cursor
 from corral.api.operations.views import live_order, note_out, operation_in_full, operation_out, record_out, retry_out
-from corral.api.parts import AdminIn, PartsIn
+from corral.api.parts import OperateIn, PartsIn
 from corral.domain.errors import StoreUnavailable
 from corral.operations import actions
 from corral.store import operations as store
@@ -28,7 +28,7 @@ PAGE = 50
 
 
 @router.get("", response_model_exclude_none=True)
-async def list_operations(parts: PartsIn, _: AdminIn) -> OperationsOut:
+async def list_operations(parts: PartsIn, _: OperateIn) -> OperationsOut:
     """What is under way, owed to absent nodes, paused, or failed and not dismissed; the least advanced first."""
     async with parts.database.transaction() as tx:
         listed = await store.list_listed(tx)
@@ -39,7 +39,7 @@ async def list_operations(parts: PartsIn, _: AdminIn) -> OperationsOut:
 async def list_history(
     request: Request,
     parts: PartsIn,
-    _: AdminIn,
+    _: OperateIn,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
     before: Annotated[str, Query(max_length=100, description="The `next` of the page before.")] = "",
 ) -> HistoryOut:
@@ -69,22 +69,22 @@ def _last_page(request: Request) -> HistoryOut | None:
 
 
 @router.delete("/history")
-async def clear_history(request: Request, parts: PartsIn, admin: AdminIn) -> ClearedOut:
+async def clear_history(request: Request, parts: PartsIn, operator: OperateIn) -> ClearedOut:
     """Forget what has ended, on every frontend. What is open stays, and so do failures that nobody has dismissed."""
-    removed = await actions.clear_history(parts.database, admin.name)
+    removed = await actions.clear_history(parts.database, operator.name)
     request.app.state.history = None
     return ClearedOut(removed=removed)
 
 
 @router.get("/{operation_id}", response_model_exclude_none=True)
-async def show_operation(parts: PartsIn, _: AdminIn, operation_id: str) -> OperationInFull:
+async def show_operation(parts: PartsIn, _: OperateIn, operation_id: str) -> OperationInFull:
     """One operation with everything about each of its nodes, also long after its end."""
     async with parts.database.transaction() as tx:
         return operation_in_full(await store.get(tx, operation_id))
 
 
 @router.get("/{operation_id}/events")
-async def show_log(parts: PartsIn, _: AdminIn, operation_id: str) -> list[NoteOut]:
+async def show_log(parts: PartsIn, _: OperateIn, operation_id: str) -> list[NoteOut]:
     """The operation's own log, the oldest line first."""
     async with parts.database.transaction() as tx:
         found = await store.get(tx, operation_id)
@@ -92,36 +92,36 @@ async def show_log(parts: PartsIn, _: AdminIn, operation_id: str) -> list[NoteOu
 
 
 @router.post("/{operation_id}/cancel", response_model_exclude_none=True)
-async def cancel_operation(parts: PartsIn, admin: AdminIn, operation_id: str) -> ActionOut:
+async def cancel_operation(parts: PartsIn, operator: OperateIn, operation_id: str) -> ActionOut:
     """Take it back: what was not begun never is, workers stop, partial files are thrown away."""
-    operation = await actions.cancel(parts.database, operation_id, admin.name)
+    operation = await actions.cancel(parts.database, operation_id, operator.name)
     return ActionOut(message="Cancelled.", operation=operation_out(operation))
 
 
 @router.post("/{operation_id}/pause", response_model_exclude_none=True)
-async def pause_operation(parts: PartsIn, admin: AdminIn, operation_id: str) -> ActionOut:
+async def pause_operation(parts: PartsIn, operator: OperateIn, operation_id: str) -> ActionOut:
     """Stop for now. Partial files are kept, and resuming goes on from them."""
-    operation = await actions.pause(parts.database, operation_id, admin.name)
+    operation = await actions.pause(parts.database, operation_id, operator.name)
     return ActionOut(message="Paused.", operation=operation_out(operation))
 
 
 @router.post("/{operation_id}/resume", response_model_exclude_none=True)
-async def resume_operation(parts: PartsIn, admin: AdminIn, operation_id: str) -> ActionOut:
+async def resume_operation(parts: PartsIn, operator: OperateIn, operation_id: str) -> ActionOut:
     """Go on with a paused operation."""
-    operation = await actions.resume(parts.database, parts.ids, operation_id, admin.name)
+    operation = await actions.resume(parts.database, parts.ids, operation_id, operator.name)
     return ActionOut(message="Resumed.", operation=operation_out(operation))
 
 
 @router.post("/{operation_id}/retry", response_model_exclude_none=True)
-async def retry_operation(parts: PartsIn, admin: AdminIn, operation_id: str) -> RetryOut:
+async def retry_operation(parts: PartsIn, operator: OperateIn, operation_id: str) -> RetryOut:
     """Ask for exactly the same again, as a new operation; the old one is dismissed. Sent again while the new one is
     under way, it answers with that one."""
-    admitted = await actions.retry(parts.database, parts.admission, operation_id, admin.name)
+    admitted = await actions.retry(parts.database, parts.admission, operation_id, operator.name)
     return retry_out(admitted)
 
 
 @router.post("/{operation_id}/dismiss", response_model_exclude_none=True)
-async def dismiss_operation(parts: PartsIn, admin: AdminIn, operation_id: str) -> ActionOut:
+async def dismiss_operation(parts: PartsIn, operator: OperateIn, operation_id: str) -> ActionOut:
     """Acknowledge a failure: it leaves the live list and stays in the record. Nothing is stopped."""
-    operation = await actions.dismiss(parts.database, operation_id, admin.name)
+    operation = await actions.dismiss(parts.database, operation_id, operator.name)
     return ActionOut(message="Dismissed.", operation=operation_out(operation))

@@ -18,7 +18,7 @@ from fastapi.responses import StreamingResponse
 
 from corral.api.events import QUIET_S, RETRY_MS, STREAM_HEADERS, render
 from corral.api.operations.views import progress_out
-from corral.api.parts import AdminIn, Parts, PartsIn
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.bus.messages import OperationDelta
 from corral.domain.cluster import Event, Position
 from corral.events.feed import Quiet, Reset
@@ -73,7 +73,7 @@ def _frames_of(request: Request) -> Frames:
 
 @router.get("/api/operations/events", response_class=StreamingResponse)
 async def operation_events(
-    request: Request, parts: PartsIn, _: AdminIn, last_event_id: Annotated[str | None, Header(max_length=60)] = None
+    request: Request, parts: PartsIn, _: OperateIn, last_event_id: Annotated[str | None, Header(max_length=60)] = None
 ) -> StreamingResponse:
     """Changes of operations with ids to resume from, and between them `operation.progress`, which has none.
     `hello` and `reset` are as in `/api/events`."""

@@ -1,0 +1,37 @@
+"""How often something may be tried in a minute: wrong passwords, by name. In memory of one frontend, bounded."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+from corral.domain.errors import LimitReached
+from corral.ports.runtime import Clock
+
+WINDOW_S = 60.0
+NAMES_MAX = 10_000
+
+
+class Throttle:
+    """Each try is counted before it is made, so that many at once do not slip through; a good one is taken back."""
+
+    def __init__(self, clock: Clock, tries: int, sentence: str) -> None:
+        self._clock = clock
+        self._tries = tries
+        self._sentence = sentence
+        # The times of the last tries, the oldest first.
+        self._seen: OrderedDict[str, list[float]] = OrderedDict()
+
+    def count(self, name: str) -> None:
+        now = self._clock.monotonic()
+        recent = [at for at in self._seen.get(name, ()) if at > now - WINDOW_S]
+        if len(recent) >= self._tries:
+            wait_s = max(1, math.ceil(recent[0] + WINDOW_S - now))
+            raise LimitReached(self._sentence, hint=f"Wait {wait_s} s.", details={"retry_after_s": wait_s})
+        self._seen[name] = [*recent, now]
+        self._seen.move_to_end(name)
+        while len(self._seen) > NAMES_MAX:
+            self._seen.popitem(last=False)
+
+    def forget(self, name: str) -> None:
+        self._seen.pop(name, None)

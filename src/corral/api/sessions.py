@@ -1,0 +1,67 @@
+"""`/api/session`: how a browser comes in and goes out. The cookie is for our own page; programs use keys."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from corral.access.sessions import LIFE_S, Opened
+from corral.api.parts import SESSION_COOKIE, Parts, PartsIn, who
+from corral.api.users import who_am_i
+from corral.domain.errors import NotAuthenticated
+from corral.wire.users import LoginIn, MeOut
+
+router = APIRouter(prefix="/api", tags=["access"])
+_NO_SESSION = "There is no session."
+
+
+@router.post("/session", status_code=201)
+async def log_in(request: Request, response: Response, parts: PartsIn, body: LoginIn) -> MeOut:
+    """Come in with name and password; the answer sets the cookie of a session of 24 hours. After five wrong passwords
+    a minute for one name: 429."""
+    opened = await parts.sessions.log_in(body.name, body.password, request.headers.get("user-agent", ""))
+    await parts.directory.load_sessions({opened.user.id})
+    give_cookie(request, response, parts, opened)
+    return await who_am_i(await parts.directory.session(opened.secret))
+
+
+@router.get("/session")
+async def show_session(request: Request, parts: PartsIn) -> MeOut:
+    """Whose session this browser has."""
+    _cookie(request)
+    return await who_am_i(await who(request, parts))
+
+
+@router.delete("/session", status_code=204)
+async def log_out(request: Request, response: Response, parts: PartsIn) -> None:
+    """End the session of this browser: here before this answer, elsewhere a moment later."""
+    secret = _cookie(request)
+    principal = await who(request, parts)
+    await parts.sessions.log_out(secret)
+    if principal.user_id is not None:
+        await parts.directory.load_sessions({principal.user_id})
+    response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
+
+
+def give_cookie(request: Request, response: Response, parts: Parts, opened: Opened) -> None:
+    """Scripts cannot read it, other sites cannot send it, and over https it stays on https."""
+    response.set_cookie(
+        SESSION_COOKIE,
+        opened.secret,
+        max_age=LIFE_S,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=is_https(request, parts),
+    )
+
+
+def is_https(request: Request, parts: Parts) -> bool:
+    address = parts.public_url or str(request.base_url)
+    return address.startswith("https:")
+
+
+def _cookie(request: Request) -> str:
+    secret = request.cookies.get(SESSION_COOKIE)
+    if not secret:
+        raise NotAuthenticated(_NO_SESSION, hint="POST /api/session opens one.", code="session_ended")
+    return secret

@@ -20,7 +20,8 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.api.application import create_app, with_edge
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
-from corral.app.server import HttpServer, listen
+from corral.app.listening import listen
+from corral.app.server import HttpServer
 from corral.bus.subjects import Role
 from corral.ports.loads import Loads
 from corral.runtime.services import Services

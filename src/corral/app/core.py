@@ -67,6 +67,7 @@ from corral.serving.health import Health
 from corral.serving.kept import Keepable, Keeper
 from corral.serving.relay import Relay
 from corral.serving.router import Router
+from corral.serving.seats import Seats
 from corral.serving.snapshot import Snapshot
 from corral.serving.use import Use
 from corral.serving.waiting import Waiters, WaitWorld
@@ -351,7 +352,9 @@ class Core:
 
     def _make_router(self) -> Router:
         world = self._world
-        snapshot, use = Snapshot(world.database), Use(world.database, world.clock, self._options.frontend_id)
+        seats = Seats(world.clock, world.rng.random, self._options.seats)
+        snapshot = Snapshot(world.database, seats)
+        use = Use(world.database, world.clock, self._options.frontend_id, seats)
         waiters = Waiters(
             WaitWorld(
                 database=world.database,
@@ -380,7 +383,7 @@ class Core:
     def _make_keeper(self) -> Keeper | None:
         if self._world.kept is None:
             return None
-        parts: dict[str, Keepable] = {"directory": self.directory}
+        parts: dict[str, Keepable] = {"directory": self.directory, "snapshot": self.router.snapshot}
         return Keeper(self._world.kept, parts, self._world.clock, self._options.kept_max_age_s)
 
     def _make_parts(self) -> Parts:

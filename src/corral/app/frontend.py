@@ -23,10 +23,11 @@ from corral.api.application import create_app, with_edge
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
 from corral.app.leaving import Leaving
+from corral.app.listening import PARENT_VARIABLE, listen
 from corral.app.logs import configure_logging
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
-from corral.app.server import HttpServer, listen
+from corral.app.server import HttpServer
 from corral.app.settings import FrontendSettings
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
@@ -34,16 +35,23 @@ from corral.models.rules import read_seed
 from corral.policy.loading import Hold
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Services
+from corral.runtime.tasks import Tasks
+from corral.serving.kept import KeptFile, cluster_key
+from corral.serving.seats import SeatOptions
 from corral.store.database import Database
 
 log = structlog.get_logger(__name__)
 
+# How often one of several processes looks whether their parent is there.
+PARENT_LOOK_S = 1.0
+
 
 def run_frontend(settings: FrontendSettings) -> int:
     """Serve until SIGINT or SIGTERM; the exit code."""
-    configure_logging(settings.log_format, settings.log_level)
+    parent = os.environ.get(PARENT_VARIABLE)
+    configure_logging(settings.log_format, settings.log_level, frontend=settings.instance_id if parent else None)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, int(parent) if parent else None))
     return 0
 
 
@@ -55,9 +63,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: FrontendSettings) -> None:
+async def _serve(settings: FrontendSettings, parent_pid: int | None) -> None:
+    """`parent_pid`: this is one of several on the same port, and does not outlive their parent."""
     clock, ids = SystemClock(), SystemIds()
-    listener = listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port, shares_port=parent_pid is not None)
     port = listener.getsockname()[1]
     frontend_id = settings.instance_id or ids.new_id()
     database = Database(settings.database_url.get_secret_value())
@@ -76,6 +85,8 @@ async def _serve(settings: FrontendSettings) -> None:
     assert isinstance(world.origins, ModelOrigins)
     announcement = _Announcement(core, settings, port)
     services.add(_Closing(database), http, world.credentials, world.bus)
+    if parent_pid is not None:
+        services.add(_Orphanage(parent_pid, services.end, clock))
     services.add(world.fetcher, world.engines, world.origins, core, announcement)
     leaving = Leaving(core, http, settings.stop_grace_s)
     services.before_stop(leaving.leave)
@@ -117,6 +128,12 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         allows_private_sources=settings.allow_private_sources,
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
+        kept_max_age_s=settings.kept_max_age_s,
+        seats=SeatOptions(
+            concurrency=settings.replica_concurrency,
+            queue_max=settings.queue_max,
+            queue_wait_s=settings.queue_wait_s,
+        ),
         load_hold=Hold(base_s=settings.load_hold_s, stall_s=settings.load_stall_s, cap_s=settings.load_cap_s),
         unload_grace_s=settings.unload_grace_s,
         model_idle_s=settings.model_idle_s or None,
@@ -162,6 +179,7 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         engines=HttpEngines(),
         origins=ModelOrigins(settings, clock, rng, own=(settings.library_dir,), environment=os.environ),
         storage=open_storage(settings),
+        kept=KeptFile(settings.state_dir, cluster_key(settings.database_url.get_secret_value())),
     )
 
 
@@ -178,6 +196,30 @@ class _Closing:
 
     async def stop(self) -> None:
         await self._database.close()
+
+
+class _Orphanage:
+    """Ends this process when its parent is gone."""
+
+    name = "orphanage"
+
+    def __init__(self, parent_pid: int, end: Callable[[], None], clock: Clock) -> None:
+        self._parent_pid = parent_pid
+        self._end = end
+        self._clock = clock
+        self._tasks = Tasks("orphanage")
+
+    async def start(self) -> None:
+        self._tasks.start(self._watch(), name="watch")
+
+    async def stop(self) -> None:
+        await self._tasks.close()
+
+    async def _watch(self) -> None:
+        while os.getppid() == self._parent_pid:
+            await self._clock.sleep(PARENT_LOOK_S)
+        log.warning("the parent process is gone")
+        self._end()
 
 
 class _Announcement:

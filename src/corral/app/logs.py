@@ -16,6 +16,8 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from corral.app.redaction import redact
 from corral.app.settings.models import LogFormat, LogLevel
+from corral.insight.access_log import LOGGER as ACCESS_LOGGER
+from corral.insight.access_log import AccessLogStyle
 
 # Chatty at the level that suits us; their warnings are still shown.
 _QUIET_LOGGERS = ("aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic")
@@ -25,14 +27,20 @@ _LOGGERS_WITH_HANDLERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "sqlalch
 
 
 def configure_logging(
-    log_format: LogFormat | None = None, level: LogLevel = LogLevel.INFO, *, stream: TextIO | None = None
+    log_format: LogFormat | None = None,
+    level: LogLevel = LogLevel.INFO,
+    *,
+    stream: TextIO | None = None,
+    frontend: str | None = None,
 ) -> None:
-    """Set up logging for this process; calling it again replaces what was there."""
+    """Set up logging for this process; calling it again replaces what was there. `frontend`: named in every line,
+    because several write to the same place."""
     output = sys.stderr if stream is None else stream
     is_terminal = output.isatty()
     chosen = log_format or (LogFormat.TEXT if is_terminal else LogFormat.JSON)
     handler = logging.StreamHandler(output)
-    handler.setFormatter(_formatter(chosen, has_colours=is_terminal and not os.environ.get("NO_COLOR")))
+    has_colours = is_terminal and not os.environ.get("NO_COLOR")
+    handler.setFormatter(_formatter(chosen, has_colours=has_colours, frontend=frontend))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -68,7 +76,7 @@ def _shared() -> list[Processor]:
     ]
 
 
-def _formatter(log_format: LogFormat, *, has_colours: bool) -> logging.Formatter:
+def _formatter(log_format: LogFormat, *, has_colours: bool, frontend: str | None) -> logging.Formatter:
     renderer: Processor
     if log_format is LogFormat.JSON:
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
@@ -80,12 +88,21 @@ def _formatter(log_format: LogFormat, *, has_colours: bool) -> logging.Formatter
         foreign_pre_chain=_shared(),
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            _named(frontend),
             # Before masking: the text of a traceback may quote a secret.
             structlog.processors.format_exc_info,
             mask_secrets,
             renderer,
         ],
     )
+
+
+def _named(frontend: str | None) -> Processor:
+    def name(logger: WrappedLogger, method_name: str, event_dict: EventDict) -> EventDict:
+        del logger, method_name
+        return event_dict if frontend is None else {"frontend": frontend, **event_dict}
+
+    return name
 
 
 def _route_libraries(level: LogLevel) -> None:
@@ -99,3 +116,16 @@ def _route_libraries(level: LogLevel) -> None:
     for name in _MUTED_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)
+
+
+def configure_access_log(style: AccessLogStyle, *, stream: TextIO | None = None) -> None:
+    """Where the lines of requests go: as they are, beside all others, and not through their formatter, which would
+    cost more than many a request. Nothing secret is in them (`insight/access_log.py`)."""
+    logger = logging.getLogger(ACCESS_LOGGER)
+    logger.handlers.clear()
+    logger.propagate = False
+    if style is AccessLogStyle.OFF:
+        return
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)

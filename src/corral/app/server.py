@@ -1,10 +1,9 @@
-"""The HTTP server as a service. The port is taken before anything else starts, so a taken one is told at once."""
+"""The HTTP server as a service."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import math
 import socket
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
-from corral.domain.errors import InvalidRequest
 from corral.runtime.tasks import Tasks
 
 # Streams of events end by themselves when the feed closes; whatever is left after this is cut.
@@ -24,23 +22,6 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process, which stops its services in order."""
         yield
-
-
-def listen(host: str, port: int, *, shares_port: bool = False) -> socket.socket:
-    """A listening socket. `shares_port`: others of the same user may listen there, too, and the kernel deals out."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=1024, reuse_port=shares_port)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise InvalidRequest(
-                f"Port {port} of {host} is in use by another program.", hint="Choose another with --port."
-            ) from error
-        raise InvalidRequest(f"Cannot listen on {host}:{port}: {error.strerror}.", hint="Check --host.") from error
-    # Inherited by every connection. asyncio sets it only on sockets that it made itself, and without it the second
-    # of two small writes, such as headers and body, waits 40 ms for the client's acknowledgement.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 class HttpServer:

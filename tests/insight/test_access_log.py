@@ -1,0 +1,91 @@
+"""One line for each request, in a logger of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from corral.adapters.system import SystemIds
+from corral.app.logs import configure_access_log
+from corral.domain.answered import Origin
+from corral.insight.access_log import LOGGER, AccessLog, AccessLogStyle
+from corral.insight.insight import Insight, InsightOptions
+from tests.insight.records import HandClock, SmallFleet, record
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    logger = logging.getLogger(LOGGER)
+    before = logger.handlers[:], logger.propagate, logger.level
+    configure_access_log(AccessLogStyle.TEXT, stream=stream)
+    yield stream
+    logger.handlers[:], logger.propagate, logger.level = before[0], before[1], before[2]
+
+
+@pytest.mark.behaviour("GW-183")
+def test_a_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> None:
+    AccessLog(AccessLogStyle.JSON).answered(record(traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01"))
+    said = json.loads(lines.getvalue())
+    assert said["at"] == "2026-09-21T14:13:20.000+00:00"
+    assert (said["request_id"], said["key_id"], said["model"]) == ("request-1", "key-1", "chat")
+    assert (said["status"], said["queue_ms"], said["first_byte_ms"], said["total_ms"]) == (200, 10.0, 100.0, 2100.0)
+    assert (said["prompt_tokens"], said["completion_tokens"]) == (30, 200)
+    assert said["traceparent"].startswith("00-1111")
+
+
+@pytest.mark.behaviour("GW-183")
+def test_a_line_of_text_is_read_by_people(lines: io.StringIO) -> None:
+    AccessLog(AccessLogStyle.TEXT).answered(record())
+    AccessLog(AccessLogStyle.TEXT).answered(
+        record(
+            status=502,
+            origin=Origin.ENGINE,
+            error_code="engine_failed",
+            first_byte_s=None,
+            prompt_tokens=None,
+            completion_tokens=None,
+            attempts=3,
+        )
+    )
+    well, badly = lines.getvalue().splitlines()
+    assert well == (
+        "2026-09-21T14:13:20.000+00:00 chat chat 200 total=2100.0ms first=100.0ms queue=10.0ms tokens=30+200 "
+        "node=node-1 key=key-1 id=request-1"
+    )
+    assert " 502 engine_failed(engine) " in badly
+    assert " attempts=3 " in badly
+
+
+@pytest.mark.behaviour("GW-183")
+@pytest.mark.parametrize("style", [AccessLogStyle.TEXT, AccessLogStyle.JSON])
+def test_nothing_that_was_sent_can_begin_a_line_of_its_own(lines: io.StringIO, style: AccessLogStyle) -> None:
+    AccessLog(style).answered(record(request_id="a\nb", model="m\r\n2026 chat", node_name="n\x1b[2J o"))
+    assert len(lines.getvalue().splitlines()) == 1
+    assert "\x1b" not in lines.getvalue()
+
+
+@pytest.mark.behaviour("GW-183")
+def test_off_nobody_listens_for_it() -> None:
+    def listeners(style: AccessLogStyle) -> list[str]:
+        insight = Insight(InsightOptions(access_log=style), SmallFleet(), HandClock(), SystemIds())
+        return [type(listener).__name__ for listener in insight.listeners]
+
+    assert listeners(AccessLogStyle.OFF) == ["Tally"]
+    assert listeners(AccessLogStyle.TEXT) == ["Tally", "AccessLog"]
+
+
+def test_its_lines_are_not_repeated_by_the_other_loggers(lines: io.StringIO) -> None:
+    others = io.StringIO()
+    handler = logging.StreamHandler(others)
+    logging.getLogger().addHandler(handler)
+    try:
+        AccessLog(AccessLogStyle.TEXT).answered(record())
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert lines.getvalue()
+    assert not others.getvalue()

@@ -1,0 +1,94 @@
+"""Rates of the last seconds, from sums that only grow."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.adapters.system import SystemIds
+from corral.domain.answered import Origin
+from corral.insight.insight import Insight, InsightOptions
+from corral.insight.recent import INTERVAL_S, Pace
+from tests.insight.records import HandClock, Request, SmallFleet, record
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.clock, self.fleet = HandClock(), SmallFleet()
+        self.insight = Insight(InsightOptions(), self.fleet, self.clock, SystemIds())
+
+    async def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds / INTERVAL_S)):
+            self.clock.now += INTERVAL_S
+            await self.insight.tick()
+
+    def pace(self, model: str = "chat") -> Pace:
+        return self.insight.recent.paces(lambda place: place.model).get(model, Pace())
+
+
+@pytest.mark.behaviour("GW-185")
+async def test_rates_are_those_of_the_last_ten_seconds() -> None:
+    scene = Scene()
+    await scene.pass_time(2)
+    for _ in range(20):
+        scene.insight.tally.answered(record(origin=Origin.ENGINE, error_code="engine_lost"))
+    await scene.pass_time(10)
+    pace = scene.pace()
+    assert pace.requests_per_s == pytest.approx(2.0)
+    assert pace.errors_per_s == pytest.approx(2.0)
+    assert pace.prompt_tokens_per_s == pytest.approx(60.0)
+    assert pace.tokens_per_s == pytest.approx(402.0)
+    await scene.pass_time(12)
+    assert scene.pace().requests_per_s == 0.0
+    # Times are those of a minute.
+    assert scene.pace().first_byte_s.p50 == pytest.approx(0.1, abs=0.05)
+    await scene.pass_time(62)
+    assert scene.pace().first_byte_s.p50 is None
+
+
+@pytest.mark.behaviour("GW-185")
+async def test_a_long_answer_is_seen_while_it_is_written_and_not_once_more_at_its_end() -> None:
+    scene = Scene()
+    await scene.pass_time(2)
+    for events in (20, 40, 60, 80, 100):
+        scene.fleet.requests = [Request(("chat", "chat", "replica-1"), is_streaming=True, events=events)]
+        await scene.pass_time(2)
+    assert scene.pace().tokens_per_s == pytest.approx(10.0)
+    scene.fleet.requests = []
+    scene.insight.tally.answered(record(events=100))
+    assert scene.pace().tokens_per_s == pytest.approx(10.0)
+
+
+async def test_rates_are_told_by_replica_and_what_has_gone_makes_no_burst() -> None:
+    scene = Scene()
+    await scene.pass_time(2)
+    for number in (1, 2):
+        for _ in range(number * 10):
+            scene.insight.tally.answered(record(replica_id=f"replica-{number}"))
+    by_replica = scene.insight.recent.paces(lambda place: place.replica_id)
+    assert set(by_replica) == {"replica-1", "replica-2"}
+    await scene.pass_time(20)
+    assert scene.pace().requests_per_s == 0.0
+    scene.fleet.replicas = {}
+    await scene.pass_time(2)
+    assert scene.pace().requests_per_s == 0.0
+    assert scene.insight.tally.totals()["chat", "chat"].requests == 30
+
+
+async def test_before_the_first_note_there_are_no_rates() -> None:
+    scene = Scene()
+    scene.insight.tally.answered(record())
+    assert scene.insight.recent.paces(lambda place: place.model) == {}
+
+
+async def test_what_is_under_way_is_counted_by_who_answers_it_and_who_waits() -> None:
+    scene = Scene()
+    scene.fleet.requests = [
+        Request(("chat", "chat", "replica-1"), is_streaming=True, events=3),
+        Request(("chat", "chat", "replica-1")),
+        Request(("chat", "chat", "")),
+        Request(("other", "embeddings", "")),
+    ]
+    going = scene.insight.going()
+    assert (going.requests, going.streams) == (4, 1)
+    assert going.waiting == {"chat": 1, "other": 1}
+    assert going.in_flight == {"replica-1": 2}

@@ -13,6 +13,7 @@ from corral.api import (
     errors,
     events,
     files,
+    insight,
     models,
     node_holdings,
     node_self,
@@ -57,6 +58,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     # Rules before nodes: `/api/nodes/scheduling` is no node.
     routers = (
         cluster,
+        insight,
         node_self,
         node_holdings,
         rules,

@@ -17,6 +17,7 @@ from corral.backends.upgrades import UpgradeCheck
 from corral.domain.access import Principal, Scope
 from corral.domain.errors import NotAllowed
 from corral.events.feed import Feed
+from corral.insight.insight import Insight
 from corral.library.library import Library
 from corral.loading.service import Loading
 from corral.models.gallery import ModelGallery
@@ -73,6 +74,7 @@ class Parts:
     fetcher: Fetcher
     relay: Relay
     gateway: Gateway
+    insight: Insight
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
     library: Library

@@ -18,9 +18,11 @@ from corral.access.directory import Directory
 from corral.access.keys import ensure_first_key
 from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
+from corral.api.insight.collector import RequestCollector
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
 from corral.app.options import CoreOptions, World
+from corral.app.watched import Watched
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
 from corral.backends.catalog import Catalog
@@ -33,6 +35,9 @@ from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
 from corral.events.feed import Feed
+from corral.insight import recent as noting
+from corral.insight import traces as tracing
+from corral.insight.insight import Insight
 from corral.library.library import Library, LibraryOptions
 from corral.loading import removing, stopping
 from corral.loading.placing import PlaceOptions
@@ -128,6 +133,7 @@ class Core:
         self.loads: Loads = world.loads or self.loading.loads
         self.router = self._make_router()
         self.gateway = self._make_gateway()
+        self.insight = self._make_insight()
         self.keeper = self._make_keeper()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
@@ -169,6 +175,7 @@ class Core:
         for last_act in (
             self.sweep_loop.stop,
             self.gateway.close,
+            self.insight.send_traces,
             self._keep,
             self.router.stop,
             self.dispatcher.stop,
@@ -265,6 +272,8 @@ class Core:
         self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
         self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
+        self.insight_loop = self._loop("insight", noting.INTERVAL_S, self.insight.tick)
+        self.trace_loop = self._loop("traces", tracing.INTERVAL_S, self.insight.send_traces)
         self.sweep_loop = self._loop("sweep", SWEEP_INTERVAL_S, self.gateway.tick)
         self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
         self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
@@ -284,6 +293,8 @@ class Core:
             self.library_loop,
             self.count_loop,
             self.use_loop,
+            self.insight_loop,
+            self.trace_loop,
             self.stop_loop,
             self.removal_loop,
             self.replica_loop,
@@ -380,6 +391,14 @@ class Core:
             tasks=Tasks("gateway", self._on_crash),
         )
 
+    def _make_insight(self) -> Insight:
+        world = self._world
+        insight = Insight(self._options.insight, Watched(self.gateway), world.clock, world.ids, world.spans)
+        self.gateway.listeners += insight.listeners
+        self.gateway.tracer = insight.traces
+        self.metrics.registry.register(RequestCollector(insight))
+        return insight
+
     def _make_keeper(self) -> Keeper | None:
         if self._world.kept is None:
             return None
@@ -415,6 +434,7 @@ class Core:
             library=self.library,
             relay=Relay(self.router, world.engines, options.request_wait_s),
             gateway=self.gateway,
+            insight=self.insight,
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
             health=self.health,

@@ -10,6 +10,7 @@ from corral.app.no_engines import NoEngines
 from corral.app.no_network import NoNetwork, NoOrigins
 from corral.domain.backend import Gallery
 from corral.domain.replica import Rule
+from corral.insight.insight import InsightOptions
 from corral.policy.loading import Hold
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
@@ -19,8 +20,10 @@ from corral.ports.loads import Loads
 from corral.ports.origin import Origins
 from corral.ports.runtime import Clock, Ids
 from corral.ports.storage import Storage
+from corral.ports.traces import Spans
 from corral.serving.gateway import Timeouts
 from corral.serving.kept import KeptFile
+from corral.serving.seats import SeatOptions
 from corral.store.database import Database
 
 
@@ -63,10 +66,14 @@ class CoreOptions:
     model_idle_s: float | None = None
     # How long a request may wait for its model; 0: as long as the load takes.
     request_wait_s: float = 60.0
+    # How many requests a replica is given at a time, how many wait for their turn, and how long.
+    seats: SeatOptions = field(default_factory=SeatOptions)
     # How long an engine may be silent.
     timeouts: Timeouts = field(default_factory=Timeouts)
     # Whether answers name node, replica and time in the queue.
     has_response_headers: bool = True
+    # What is seen of requests.
+    insight: InsightOptions = field(default_factory=InsightOptions)
     # What was kept on disk longer ago is not served.
     kept_max_age_s: float = 7 * 86400.0
 
@@ -86,6 +93,8 @@ class World:
     lines: Lines = field(default_factory=NoEngines)
     origins: Origins = field(default_factory=NoOrigins)
     storage: Storage | None = None
+    # Where traces go; None: there are none.
+    spans: Spans | None = None
     # Instead of our own way to load a model.
     loads: Loads | None = None
     # Where what is served is kept for a start without PostgreSQL; None: nowhere.

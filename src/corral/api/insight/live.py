@@ -73,48 +73,50 @@ def _snapshot(parts: Parts) -> Snapshot:
 
 
 def _models(parts: Parts, registry: _Registry, going: Going) -> list[LiveModel]:
-    recent = parts.insight.recent
-    by_model, by_replica = recent.paces(lambda place: place.model), recent.paces(lambda place: place.replica_id)
-    replicas: defaultdict[str, list[LiveReplica]] = defaultdict(list)
-    for replica in registry.replicas:
-        replicas[replica.model].append(_replica(parts, replica, by_replica))
+    paces = parts.insight.recent.paces(lambda place: place.model)
+    replicas = _replicas(parts, registry.replicas)
     known = {model.name for model in _snapshot(parts).list_models()}
-    moving = {name for name, pace in by_model.items() if pace.requests_per_s or pace.tokens_per_s}
+    moving = {name for name, pace in paces.items() if pace.requests_per_s or pace.tokens_per_s}
     names = (replicas.keys() | going.waiting.keys() | registry.waiting.keys() | moving) & known
     shown = [
         LiveModel(
             name=name,
             # The leases have ours as they were up to two seconds ago.
             waiting=max(going.waiting[name], registry.waiting.get(name, 0)),
-            in_flight=sum(replica.in_flight for replica in replicas[name]),
-            pace=_pace(by_model.get(name)),
-            replicas=_in_order(replicas[name]),
+            in_flight=sum(replica.in_flight for replica in replicas.get(name, ())),
+            pace=_pace(paces.get(name)),
+            replicas=sorted(replicas.get(name, ()), key=lambda replica: (replica.node, replica.index)),
         )
         for name in names
     ]
     return sorted(shown, key=lambda model: (-model.waiting - model.in_flight, -model.pace.tokens_per_s, model.name))
 
 
-def _replica(parts: Parts, replica: Replica, paces: Mapping[str, Pace]) -> LiveReplica:
-    place, breaker = _snapshot(parts).place(replica), parts.insight.fleet.breakers().get(replica.id)
-    return LiveReplica(
-        id=replica.id,
-        node=place.name if place else replica.node_id,
-        index=replica.index,
-        state=replica.state,
-        breaker=breaker.state if breaker else "closed",
-        in_flight=parts.gateway.router.use.in_flight(replica.id),
-        pace=_pace(paces.get(replica.id)),
-    )
+def _replicas(parts: Parts, replicas: Iterable[Replica]) -> dict[str, list[LiveReplica]]:
+    """By model."""
+    paces = parts.insight.recent.paces(lambda place: place.replica_id)
+    breakers = parts.insight.fleet.breakers()
+    nodes = {node.id: node.name for node in parts.directory.list_nodes()}
+    shown: defaultdict[str, list[LiveReplica]] = defaultdict(list)
+    for replica in replicas:
+        breaker = breakers.get(replica.id)
+        shown[replica.model].append(
+            LiveReplica(
+                id=replica.id,
+                node=nodes.get(replica.node_id, replica.node_id),
+                index=replica.index,
+                state=replica.state,
+                breaker=breaker.state if breaker else "closed",
+                in_flight=parts.gateway.router.use.in_flight(replica.id),
+                pace=_pace(paces.get(replica.id)),
+            )
+        )
+    return dict(shown)
 
 
 def _degraded(parts: Parts) -> list[str]:
     parts.health.saw_bus(is_connected=parts.bus.is_connected)
     return parts.health.sentences(has_leader=parts.leader.is_led)
-
-
-def _in_order(replicas: Iterable[LiveReplica]) -> list[LiveReplica]:
-    return sorted(replicas, key=lambda replica: (replica.node, replica.index))
 
 
 def _pace(pace: Pace | None) -> PaceOut:

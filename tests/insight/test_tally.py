@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import ceil
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,7 +72,7 @@ def test_an_answer_that_was_cut_is_an_error_although_its_status_is_200() -> None
         | st.tuples(st.frozensets(st.sampled_from("abc")), st.frozensets(st.sampled_from(["r1", "r2", "r3"])))
     )
 )
-def test_no_request_is_lost_or_counted_twice_when_models_and_replicas_go(steps: list[tuple]) -> None:
+def test_no_request_is_lost_or_counted_twice_when_models_and_replicas_go(steps: list[tuple[Any, Any]]) -> None:
     tally, told = Tally(), 0
     there: frozenset[str] = frozenset("abc")
     for step in steps:

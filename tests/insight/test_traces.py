@@ -35,6 +35,9 @@ class KeptSpans:
             raise Unavailable("The collector is away.")
         self.got += spans
 
+    async def close(self) -> None:
+        return
+
 
 @pytest.fixture
 async def collector() -> AsyncIterator[Collector]:
@@ -49,7 +52,7 @@ async def test_the_trace_of_a_client_goes_on_through_queue_and_engine(collector:
     told_to_engine = traces.begin(SAMPLED)
     traces.answered(record(traceparent=told_to_engine))
     assert await traces.tick() == 3
-    await spans.stop()
+    await spans.close()
     request, queue, engine = (collector.named(f"corral.{name}") for name in ("request", "queue", "engine"))
     assert {span.trace_id.hex() for span in collector.spans} == {TRACE}
     assert request.parent_span_id.hex() == SPAN
@@ -78,7 +81,7 @@ async def test_without_one_a_trace_begins_here_and_an_error_is_told(collector: C
     failed = {"status": 503, "origin": Origin.GATEWAY, "error_code": "model_loading", "attempts": 0}
     traces.answered(record(traceparent=began, first_byte_s=None, **failed))
     await traces.tick()
-    await spans.stop()
+    await spans.close()
     (request,) = collector.spans
     assert request.parent_span_id == b""
     assert request.trace_id.hex() == began.split("-")[1]
@@ -98,7 +101,7 @@ async def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: 
     collector.refuses_with = 0
     traces.answered(record(traceparent=traces.begin("")))
     await traces.tick()
-    await spans.stop()
+    await spans.close()
     assert (traces.sent, traces.dropped) == (1, 1)
     assert len(collector.spans) == 3
 

@@ -155,7 +155,8 @@ class Core:
         return None if self.health.kept_as_of is not None else self._not_ready
 
     async def start(self) -> None:
-        await self.sweep_loop.start()
+        for loop in self._first_loops:
+            await loop.start()
         await self._boot()
         await self.library.start()
         for loop in self._loops:
@@ -173,9 +174,9 @@ class Core:
         for loop in reversed(self._loops):
             await loop.stop()
         for last_act in (
-            self.sweep_loop.stop,
+            *(loop.stop for loop in self._first_loops),
             self.gateway.close,
-            self.insight.send_traces,
+            self.insight.close,
             self._keep,
             self.router.stop,
             self.dispatcher.stop,
@@ -275,6 +276,8 @@ class Core:
         self.insight_loop = self._loop("insight", noting.INTERVAL_S, self.insight.tick)
         self.trace_loop = self._loop("traces", tracing.INTERVAL_S, self.insight.send_traces)
         self.sweep_loop = self._loop("sweep", SWEEP_INTERVAL_S, self.gateway.tick)
+        # They run from the first request on, which may be answered before PostgreSQL is there.
+        self._first_loops = (self.sweep_loop, self.insight_loop, self.trace_loop)
         self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
         self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
         self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
@@ -293,8 +296,6 @@ class Core:
             self.library_loop,
             self.count_loop,
             self.use_loop,
-            self.insight_loop,
-            self.trace_loop,
             self.stop_loop,
             self.removal_loop,
             self.replica_loop,

@@ -24,13 +24,15 @@ from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
 from corral.app.leaving import Leaving
 from corral.app.listening import PARENT_VARIABLE, listen
-from corral.app.logs import configure_logging
+from corral.app.logs import configure_access_log, configure_logging
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
 from corral.app.server import HttpServer
 from corral.app.settings import FrontendSettings
+from corral.app.traces import open_spans
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
+from corral.insight.insight import InsightOptions
 from corral.models.rules import read_seed
 from corral.policy.loading import Hold
 from corral.ports.runtime import Clock, Ids
@@ -50,6 +52,7 @@ def run_frontend(settings: FrontendSettings) -> int:
     """Serve until SIGINT or SIGTERM; the exit code."""
     parent = os.environ.get(PARENT_VARIABLE)
     configure_logging(settings.log_format, settings.log_level, frontend=settings.instance_id if parent else None)
+    configure_access_log(settings.access_log)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings, int(parent) if parent else None))
     return 0
@@ -129,6 +132,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
         kept_max_age_s=settings.kept_max_age_s,
+        insight=InsightOptions(access_log=settings.access_log, trace_share=settings.trace_share),
         seats=SeatOptions(
             concurrency=settings.replica_concurrency,
             queue_max=settings.queue_max,
@@ -179,6 +183,7 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         engines=HttpEngines(),
         origins=ModelOrigins(settings, clock, rng, own=(settings.library_dir,), environment=os.environ),
         storage=open_storage(settings),
+        spans=open_spans(settings, frontend_id),
         kept=KeptFile(settings.state_dir, cluster_key(settings.database_url.get_secret_value())),
     )
 

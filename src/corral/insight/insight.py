@@ -47,6 +47,7 @@ class Insight:
     def __init__(
         self, options: InsightOptions, fleet: Fleet, clock: Clock, ids: Ids, spans: Spans | None = None
     ) -> None:
+        self._spans = spans
         self.fleet = fleet
         self.tally = Tally()
         self.recent = Recent(self.tally, clock, lambda: self.going().events)
@@ -75,3 +76,11 @@ class Insight:
 
     async def send_traces(self) -> int:
         return await self.traces.tick() if self.traces is not None else 0
+
+    async def close(self) -> None:
+        """Send what is left."""
+        if self._spans is not None:
+            try:
+                await self.send_traces()
+            finally:
+                await self._spans.close()

@@ -25,9 +25,7 @@ PATH = "/v1/traces"
 
 
 class OtlpSpans:
-    """`ports.traces.Spans`, and a service."""
-
-    name = "traces"
+    """`ports.traces.Spans`."""
 
     def __init__(self, endpoint: str, *, version: str, frontend_id: str) -> None:
         """`endpoint` is that of the collector, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it: without the path."""
@@ -39,10 +37,7 @@ class OtlpSpans:
         self._resource = Resource.create(about)
         self._scope = InstrumentationScope("corral", version)
 
-    async def start(self) -> None:
-        return
-
-    async def stop(self) -> None:
+    async def close(self) -> None:
         await asyncio.to_thread(self._exporter.shutdown)
 
     async def send(self, spans: Sequence[Span]) -> None:

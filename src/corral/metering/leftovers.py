@@ -43,7 +43,8 @@ def spool_folders(root: Path) -> list[Path]:
     """Those of the living and of the dead. A name that begins with a dot is one that is being made."""
     try:
         return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-    except FileNotFoundError:
+    except OSError:
+        # Our own spool would be there as well, and has told what is wrong.
         return []
 
 

@@ -1,0 +1,77 @@
+"""Requests that were answered, and what PostgreSQL says of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from corral.adapters.system import SystemClock, SystemIds
+from corral.domain.answered import Answered
+from corral.domain.usage import HOUR_S, Bucket, Sums
+from corral.metering.shipping import Metering, Step
+from corral.store.database import Database
+from corral.store.tenant_schema import usage
+
+# An hour of 2026.
+HOUR = 494_000
+KEY = "0198c0de-0000-7000-8000-000000000001"
+CHAT: Bucket = (HOUR, KEY, "llama", "chat")
+
+
+def answered(**changes: Any) -> Answered:
+    """A chat that went well, with 10 tokens asked and 5 answered."""
+    values: dict[str, Any] = {
+        "request_id": "r-1",
+        "key_id": KEY,
+        "model": "llama",
+        "call": "chat",
+        "status": 200,
+        "replica_id": "replica-1",
+        "node_name": "node-1",
+        "began_at": HOUR * HOUR_S + 12.5,
+        "queue_s": 0.0,
+        "first_byte_s": 0.01,
+        "total_s": 0.02,
+        "prompt_tokens": 10,
+        "cached_tokens": 4,
+        "completion_tokens": 5,
+    }
+    return Answered(**values | changes)
+
+
+def sums_of(count: int) -> Sums:
+    """What so many of `answered()` come to."""
+    return Sums(requests=count, prompt_tokens=10 * count, cached_tokens=4 * count, completion_tokens=5 * count)
+
+
+def metering(database: Database, root: Path | None, passed: Callable[[Step], None] = lambda _: None) -> Metering:
+    return Metering(database, SystemClock(), SystemIds(), root, passed=passed)
+
+
+def leave(made: Metering) -> None:
+    """As a killed process leaves its spool: unlocked, with everything in it."""
+    for descriptor in (made.spool._lock, made.spool._file):
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+async def counted(database: Database) -> dict[Bucket, Sums]:
+    """All that is in the table."""
+    names = tuple(Sums.__dataclass_fields__)
+    async with database.transaction() as tx:
+        rows = await tx.execute(select(usage))
+        return {
+            (int(row.hour.timestamp()) // HOUR_S, row.key_id, row.model, row.call): Sums(
+                **{name: getattr(row, name) for name in names}
+            )
+            for row in rows
+        }
+
+
+def files(root: Path) -> list[str]:
+    """Every file under the root that is no lock."""
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.name != "lock")

@@ -1,0 +1,251 @@
+"""The spool by itself: what is counted, what stands on the disk, and what happens when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.adapters.system import SystemClock
+from corral.domain.answered import Answered, Origin
+from corral.domain.usage import HOUR_S, Buckets, Sums
+from corral.metering import lines, spool
+from corral.metering.spool import Spool
+from tests.metering.scene import CHAT, HOUR, KEY, answered, sums_of
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "usage" / "spool-1"
+
+
+def _opened(folder: Path, **options: int) -> Spool:
+    made = Spool(folder, SystemClock(), **options)
+    made.open()
+    return made
+
+
+def _batch(made: Spool) -> Buckets:
+    made.close_batch()
+    return made.closed[-1].read()
+
+
+ONE = sums_of(1)
+COUNTED = {
+    "an answer": (answered(), ONE),
+    "a stream that its engine broke off": (answered(origin=Origin.ENGINE), replace(ONE, errors=1)),
+    "a stream that its client left": (answered(origin=Origin.CLIENT), ONE),
+    "an engine's refusal": (answered(status=400, origin=Origin.CLIENT), replace(ONE, errors=1)),
+    "an engine's failure": (answered(status=500, origin=Origin.ENGINE), replace(ONE, errors=1)),
+    "no replica in time": (answered(status=503, origin=Origin.GATEWAY, replica_id=""), replace(ONE, errors=1)),
+    "tokens counted by events": (answered(is_estimated=True), replace(ONE, estimated_tokens=5)),
+    "an engine that tells no tokens": (
+        answered(prompt_tokens=None, cached_tokens=None, completion_tokens=None),
+        Sums(requests=1),
+    ),
+}
+NOT_COUNTED = {
+    "an unknown key": answered(status=401, key_id="", replica_id="", origin=Origin.CLIENT),
+    "an unknown model": answered(status=404, model="", replica_id="", origin=Origin.CLIENT),
+    "a limit that was reached": answered(status=429, replica_id="", origin=Origin.CLIENT),
+}
+
+
+@pytest.mark.behaviour("GW-160")
+@pytest.mark.parametrize(("record", "expected"), COUNTED.values(), ids=COUNTED.keys())
+def test_what_reached_a_replica_or_failed_here_is_counted(record: Answered, expected: Sums, folder: Path) -> None:
+    made = _opened(folder)
+    made.answered(record)
+    assert lines.read(folder / "1.lines").buckets == {CHAT: expected}
+    assert _batch(made) == {CHAT: expected}
+
+
+@pytest.mark.behaviour("GW-160")
+@pytest.mark.parametrize("record", NOT_COUNTED.values(), ids=NOT_COUNTED.keys())
+def test_what_was_refused_before_a_replica_is_not_counted(record: Answered, folder: Path) -> None:
+    made = _opened(folder)
+    made.answered(record)
+    made.close_batch()
+    assert not made.closed
+    assert (folder / "1.lines").read_bytes() == b""
+
+
+def test_sums_are_kept_apart_by_hour_key_model_and_call(folder: Path) -> None:
+    made = _opened(folder)
+    for change in (
+        {},
+        {},
+        {"began_at": (HOUR + 1) * HOUR_S + 0.0},
+        {"key_id": "other"},
+        {"model": 'a "quoted" größe'},
+        {"call": "embeddings"},
+    ):
+        made.answered(answered(**change))
+    expected = {
+        CHAT: sums_of(2),
+        (HOUR + 1, KEY, "llama", "chat"): ONE,
+        (HOUR, "other", "llama", "chat"): ONE,
+        (HOUR, KEY, 'a "quoted" größe', "chat"): ONE,
+        (HOUR, KEY, "llama", "embeddings"): ONE,
+    }
+    assert lines.read(folder / "1.lines").buckets == expected
+    assert _batch(made) == expected
+
+
+def test_only_the_owner_can_read_a_spool(folder: Path) -> None:
+    made = _opened(folder)
+    made.answered(answered())
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
+    assert modes == {"spool-1": 0o700, "lock": 0o600, "1.lines": 0o600}
+
+
+@pytest.mark.behaviour("GW-165")
+@pytest.mark.parametrize("kept", range(1, 40, 4))
+def test_a_last_line_that_is_half_written_is_dropped_and_no_other(kept: int, folder: Path) -> None:
+    made = _opened(folder)
+    for _ in range(3):
+        made.answered(answered())
+    path = folder / "1.lines"
+    whole = path.read_bytes()
+    third = whole.rindex(b"\n", 0, -1) + 1
+    path.write_bytes(whole[: third + kept])
+    assert lines.read(path) == lines.Found(buckets={CHAT: sums_of(2)}, damaged=0)
+
+
+@pytest.mark.behaviour("GW-165")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\0" * 50,
+        b"[]",
+        b"nothing",
+        b'[494000,"k","m","chat",1,0,1,1]',
+        b'[494000,"k","m","chat",1,0,1,1,1,-1]',
+        b'[494000,"k","m","chat",1,0,1,1,1,true]',
+        b'["494000","k","m","chat",1,0,1,1,1,1]',
+        b'[494000,"k\\u0000","m","chat",1,0,1,1,1,1]',
+        b'[494000,null,"m","chat",1,0,1,1,1,1]',
+        b"\xff\xfe",
+    ],
+)
+def test_a_whole_line_that_cannot_be_read_is_told_and_the_others_count(damage: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "1.lines"
+    good = lines.whole(CHAT, ONE)
+    path.write_bytes(good + damage + b"\n" + good)
+    assert lines.read(path) == lines.Found(buckets={CHAT: sums_of(2)}, damaged=1)
+
+
+@pytest.mark.behaviour("GW-166")
+async def test_a_batch_that_is_full_is_closed_and_summed_up_on_the_disk(folder: Path) -> None:
+    made = _opened(folder, file_bytes_max=1000)
+    for _ in range(35):
+        made.answered(answered())
+    assert len(made.closed) > 1
+    for batch in made.closed:
+        await made.shorten(batch)
+    closed = [batch.path for batch in made.closed]
+    assert [path.read_bytes().count(b"\n") for path in closed if path] == [1] * len(closed)
+    assert all(batch.buckets is None for batch in made.closed)
+    assert sum(batch.read()[CHAT].requests for batch in made.closed) + _batch(made)[CHAT].requests == 35
+
+
+class _Disk:
+    """Writing goes wrong from the given call on: with an error, or after half of what was to be written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self.takes_half = False
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if self.takes_half:
+            self.takes_half, self.is_full = False, True
+            return self._write(descriptor, data[: len(data) // 2])
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> _Disk:
+    return _Disk(monkeypatch)
+
+
+@pytest.mark.behaviour("GW-164")
+@pytest.mark.parametrize("failure", ["is_full", "takes_half"])
+def test_a_full_disk_fails_nobody_and_what_came_meanwhile_is_written_when_there_is_room(
+    folder: Path, disk: _Disk, failure: str
+) -> None:
+    made = _opened(folder)
+    made.answered(answered())
+    setattr(disk, failure, True)
+    for _ in range(3):
+        made.answered(answered())
+        made.mend()
+    assert made.trouble == os.strerror(errno.ENOSPC)
+    assert lines.read(folder / "1.lines").buckets == {CHAT: ONE}
+    assert made.requests == 4
+    disk.is_full = False
+    made.mend()
+    assert not made.trouble
+    assert lines.read(folder / "1.lines").buckets == {CHAT: sums_of(4)}
+    made.answered(answered())
+    assert lines.read(folder / "1.lines").buckets == {CHAT: sums_of(5)} == _batch(made)
+
+
+@pytest.mark.behaviour("GW-164")
+def test_a_disk_that_stays_full_is_told_once_a_minute(
+    folder: Path, disk: _Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(spool.log, "warning", lambda *_, **values: told.append(values))
+    clock = _StandingClock()
+    made = Spool(folder, clock)
+    made.open()
+    disk.is_full = True
+    for _ in range(5):
+        made.answered(answered())
+        made.mend()
+    assert len(told) == 1
+    clock.now += spool.TELL_EVERY_S
+    made.mend()
+    assert len(told) == 2
+
+
+class _StandingClock(SystemClock):
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.mark.behaviour("GW-164")
+def test_without_disk_and_database_memory_is_bounded_and_every_request_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "BUCKETS_MAX", 10)
+    (tmp_path / "file").write_text("in the way")
+    made = _opened(tmp_path / "file" / "spool-1")
+    assert made.trouble is not None
+    for number in range(30):
+        made.answered(answered(key_id=f"key-{number}"))
+    batch = _batch(made)
+    assert len(batch) == 11
+    assert batch[HOUR, "", "llama", "chat"] == sums_of(20)
+    assert sum(sums.requests for sums in batch.values()) == 30
+
+
+def test_a_spool_with_nothing_to_ship_leaves_no_folder(folder: Path) -> None:
+    made = _opened(folder)
+    made.close()
+    assert list(folder.parent.iterdir()) == []

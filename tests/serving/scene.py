@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
+from corral.policy.routing import Place
+from corral.ports.runtime import Clock
+from corral.serving.seats import SeatOptions, Seats
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
@@ -21,6 +24,7 @@ from corral.store.database import Database
 from corral.store.model_schema import model_names, models
 from corral.store.operations import NewOperation
 from corral.store.schema import operations, replicas
+from corral.store.use import Served
 from tests.engines.running import KEY, Engine, running
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined
@@ -55,6 +59,18 @@ async def put_replica(
         await replica_store.put_replica(tx, replica)
         await outbox.append(tx, "replica.changed", model, {"id": replica.id, "node_id": node_id})
     return replica
+
+
+def seats_with(
+    replicas: Sequence[Replica], *, clock: Clock | None = None, options: SeatOptions | None = None, **changes: Any
+) -> Seats:
+    """A frontend's memory of one model with these replicas, each on a node of its own. No jitter."""
+    clock = clock or SystemClock()
+    seats = Seats(clock, lambda: 0.0, options)
+    served = Served(name="chat", names=("chat",), run_hash=RUN_HASH, created_at=clock.wall())
+    places = [Place(id=one.node_id, name=f"node of {one.id}", is_open=True, labels={}) for one in replicas]
+    seats.arrange(replace(served, **changes), list(zip(replicas, places, strict=True)))
+    return seats
 
 
 async def list_rows(database: Database) -> list[Replica]:

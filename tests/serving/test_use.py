@@ -9,10 +9,11 @@ from sqlalchemy import text
 
 from corral.domain.errors import StoreUnavailable
 from corral.domain.replica import Replica
+from corral.serving.seats import Held, Seats
 from corral.serving.use import LEASE_S, Use
 from corral.store import use as use_store
 from corral.store.database import Database, count_statements
-from tests.serving.scene import list_rows, no_replicas, put_model, put_replica, settled
+from tests.serving.scene import list_rows, no_replicas, put_model, put_replica, seats_with, settled
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined
 
@@ -25,6 +26,19 @@ async def _three(frontend: RunningFrontend) -> list[Replica]:
         made.append(await put_replica(frontend.database, node.id, f"127.0.0.1:{number + 1}"))
     await settled(frontend)
     return made
+
+
+class Another:
+    """What another frontend has in its memory, on the same registry."""
+
+    def __init__(self, frontend: RunningFrontend, name: str, replicas: list[Replica]) -> None:
+        self.seats: Seats = seats_with(replicas, clock=frontend.core.parts.clock)
+        self.use = Use(frontend.database, frontend.core.parts.clock, name, self.seats)
+
+    def take(self, replica: Replica) -> Held:
+        seat = self.seats.find(replica.id)
+        assert seat is not None
+        return Held(seat)
 
 
 @pytest.mark.behaviour("NODE-60")
@@ -74,13 +88,13 @@ async def test_a_replica_that_is_let_go_twice_is_let_go_once(frontend: RunningFr
 
 async def test_the_lease_is_one_statement_and_the_others_are_heard_with_it(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
-    clock = frontend.core.parts.clock
-    mine, theirs = Use(frontend.database, clock, "mine"), Use(frontend.database, clock, "theirs")
-    held = [theirs.take(replicas[0], "") for _ in range(5)]
+    another_mine, another = Another(frontend, "mine", replicas), Another(frontend, "theirs", replicas)
+    mine, theirs = another_mine.use, another.use
+    held = [another.take(replicas[0]) for _ in range(5)]
     await theirs.tick()
     statements: list[str] = []
     count_statements(frontend.database, statements.append)
-    mine.take(replicas[1], "")
+    another_mine.take(replicas[1])
     with mine.waiting("chat"):
         await mine.tick()
     assert len([statement for statement in statements if "replica_use" in statement]) == 1
@@ -104,26 +118,26 @@ async def test_the_lease_is_one_statement_and_the_others_are_heard_with_it(front
 @pytest.mark.behaviour("NODE-114", "NODE-115")
 async def test_the_share_of_a_frontend_that_was_killed_ends_with_its_lease(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
-    killed = Use(frontend.database, frontend.core.parts.clock, "killed")
-    killed.take(replicas[0], "")
-    await killed.tick()
+    killed = Another(frontend, "killed", replicas)
+    killed.take(replicas[0])
+    await killed.use.tick()
     assert {row.id: row.in_flight for row in await list_rows(frontend.database)}[replicas[0].id] == 1
     async with frontend.database.transaction() as tx:
         await tx.execute(
             text("UPDATE replica_use SET expires_at = expires_at - make_interval(secs => :s)"), {"s": LEASE_S}
         )
     assert {row.in_flight for row in await list_rows(frontend.database)} == {0}
-    survivor = Use(frontend.database, frontend.core.parts.clock, "survivor")
-    await survivor.tick()
-    assert survivor.in_flight(replicas[0].id) == 0
+    survivor = Another(frontend, "survivor", replicas)
+    await survivor.use.tick()
+    assert survivor.use.in_flight(replicas[0].id) == 0
 
 
 async def test_a_frontend_that_stops_takes_its_share_back(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
-    use = Use(frontend.database, frontend.core.parts.clock, "leaving")
-    use.take(replicas[0], "")
-    await use.tick()
-    await use.withdraw()
+    leaving = Another(frontend, "leaving", replicas)
+    leaving.take(replicas[0])
+    await leaving.use.tick()
+    await leaving.use.withdraw()
     rows = {row.id: row for row in await list_rows(frontend.database)}
     assert rows[replicas[0].id].in_flight == 0
     assert rows[replicas[0].id].last_used_at is not None
@@ -131,8 +145,8 @@ async def test_a_frontend_that_stops_takes_its_share_back(frontend: RunningFront
 
 async def test_a_replica_that_went_meanwhile_does_not_break_the_lease_of_the_others(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
-    use = Use(frontend.database, frontend.core.parts.clock, "mine")
-    held = use.take(replicas[0], "")
+    mine = Another(frontend, "mine", replicas)
+    use, held = mine.use, mine.take(replicas[0])
     await no_replicas(frontend.database)
     assert await use.tick() == 1
     held.release()
@@ -144,23 +158,23 @@ async def test_what_could_not_be_told_is_told_at_the_next_pass(
     frontend: RunningFrontend, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replicas = await _three(frontend)
-    use = Use(database, frontend.core.parts.clock, "mine")
-    use.take(replicas[0], "").release()
-    whole = database.transaction
-    monkeypatch.setattr(database, "transaction", lambda: (_ for _ in ()).throw(StoreUnavailable))
+    mine = Another(frontend, "mine", replicas)
+    mine.take(replicas[0]).release()
+    whole = frontend.database.transaction
+    monkeypatch.setattr(frontend.database, "transaction", lambda: (_ for _ in ()).throw(StoreUnavailable))
     with pytest.raises(StoreUnavailable):
-        await use.tick()
-    monkeypatch.setattr(database, "transaction", whole)
-    await use.tick()
+        await mine.use.tick()
+    monkeypatch.setattr(frontend.database, "transaction", whole)
+    await mine.use.tick()
     assert {row.id: row.last_used_at for row in await list_rows(database)}[replicas[0].id] is not None
 
 
 async def test_rows_of_frontends_that_are_long_gone_are_forgotten(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
-    use = Use(frontend.database, frontend.core.parts.clock, "old")
-    use.take(replicas[0], "")
-    with use.waiting("chat"):
-        await use.tick()
+    old = Another(frontend, "old", replicas)
+    old.take(replicas[0])
+    with old.use.waiting("chat"):
+        await old.use.tick()
     async with frontend.database.transaction() as tx:
         await use_store.forget(tx)
         assert (await tx.execute(text("SELECT count(*) FROM replica_use"))).scalar_one() == 1
@@ -181,12 +195,33 @@ async def test_nothing_is_asked_of_the_registry_while_nothing_is_loaded(frontend
 async def test_nothing_is_remembered_of_replicas_that_are_gone(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
     router = frontend.core.router
-    router.use.take(replicas[0], "").release()
-    router.use.rest(replicas[1].id)
-    await router.tick()
-    assert router.use.picked(replicas[0].id)
+    model = await router.resolve("chat")
+    held = [router.take(model) for _ in range(3)]
     await no_replicas(frontend.database)
     await settled(frontend)
-    router.use.forget_others(router.snapshot.replica_ids())
-    assert router.use._picked == {}
-    assert router.use.is_resting(replicas[1].id)
+    await router.tick()
+    assert {seat.replica.id for seat in router.snapshot.seats} == {replica.id for replica in replicas}
+    for one in held:
+        assert one is not None
+        one.release()
+    await router.tick()
+    await router.tick()
+    assert list(router.snapshot.seats) == []
+
+
+async def test_what_the_others_said_is_forgotten_when_nothing_has_been_heard_for_a_lease(
+    frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas = await _three(frontend)
+    theirs, mine = Another(frontend, "theirs", replicas), Another(frontend, "mine", replicas)
+    theirs.take(replicas[0])
+    await theirs.use.tick()
+    await mine.use.tick()
+    monkeypatch.setattr(frontend.database, "transaction", lambda: (_ for _ in ()).throw(StoreUnavailable))
+    with pytest.raises(StoreUnavailable):
+        await mine.use.tick()
+    assert mine.use.in_flight(replicas[0].id) == 1
+    monkeypatch.setattr(mine.use, "_others_until", 0.0)
+    with pytest.raises(StoreUnavailable):
+        await mine.use.tick()
+    assert mine.use.in_flight(replicas[0].id) == 0

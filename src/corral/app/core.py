@@ -70,7 +70,6 @@ from corral.serving import use as using
 from corral.serving.gateway import SWEEP_INTERVAL_S, Gateway
 from corral.serving.health import Health
 from corral.serving.kept import Keepable, Keeper
-from corral.serving.relay import Relay
 from corral.serving.router import Router
 from corral.serving.seats import Seats
 from corral.serving.snapshot import Snapshot
@@ -383,7 +382,7 @@ class Core:
         options, world = self._options, self._world
         return Gateway(
             router=self.router,
-            lines=world.lines,
+            engines=world.engines,
             clock=world.clock,
             ids=world.ids,
             wait_s=options.request_wait_s,
@@ -433,7 +432,6 @@ class Core:
             reports=Reports(world.database),
             fetcher=world.fetcher,
             library=self.library,
-            relay=Relay(self.router, world.engines, options.request_wait_s),
             gateway=self.gateway,
             insight=self.insight,
             allows_private_sources=options.allows_private_sources,

@@ -1,17 +1,43 @@
-"""Which replica answers a request: the least busy, then the one whose turn it is, then the one with most room.
+"""Which replica answers a request: the one with the least expected wait.
+
+    expected seconds = (requests there + 1) / how many it works on at a time x seconds that an answer takes there
+
+The seconds are learnt from its own answers; a replica of which nothing is known is taken for a middling one. Those that
+are equal within 5 % take turns, and at their first turn the one with most memory free goes first.
 
 Guarantee: what the caller has counted in its own memory between two picks is taken into account, so that a burst is
 spread evenly however fast it comes. A replica outside the model's selector, on a node that is away, or of another
-revision is no candidate in the first place (`candidates`).
+revision is no candidate in the first place (`is_candidate`). Every pick can be explained by numbers (`explain`).
+Limit: seconds are those of whole answers. A replica that happened to be asked for long answers looks slow until it has
+given a few others, or has not been asked for a while (`faded`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from statistics import median
+from typing import Protocol, TypeVar
 
 from corral.domain.node import NodeId
+from corral.policy.breaker import BreakerState
 from corral.policy.labels import matches
+
+# Expected seconds that differ by less are the same.
+ALIKE = 1.05
+# Of a replica that takes no requests now.
+NEVER = math.inf
+# What is assumed as long as no replica of a model has answered.
+UNKNOWN_S = 1.0
+# How much one answer changes what is known; about the last fifteen count.
+LEARNING = 1 / 8
+# An answer from a cache takes no time; a product with zero would make any load look free.
+SECONDS_LEAST = 0.001
+# After so long without requests half of what a replica was apart from the others is forgotten.
+FADING_HALF_S = 60.0
+RETRY_AFTER_S = (1.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,32 +53,158 @@ class Place:
     free_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """A replica that may be picked."""
-
-    id: str
-    # Requests that it answers now, over all frontends as far as is known.
-    in_flight: int = 0
-    # Grows with every pick; 0: never picked.
-    picked: int = 0
-    free_bytes: int = 0
-
-
 def is_candidate(revision: str, wanted_revision: str, place: Place | None, selector: Mapping[str, str]) -> bool:
     """Whether a loaded replica may be given requests."""
     return revision == wanted_revision and place is not None and place.is_open and matches(selector, place.labels)
 
 
-def pick(
-    choices: Iterable[Choice], *, without: Collection[str] = (), preferred: Callable[[Choice], bool] | None = None
-) -> Choice | None:
-    """The replica for one request; None if there is none. A preferred one that is there goes before all others."""
-    left = [choice for choice in choices if choice.id not in without]
-    if preferred is not None:
-        left = [choice for choice in left if preferred(choice)] or left
-    return min(left, key=_order, default=None)
+# Numbers.
 
 
-def _order(choice: Choice) -> tuple[int, int, int, str]:
-    return choice.in_flight, choice.picked, -choice.free_bytes, choice.id
+def step_s(capacity: int, seconds: float) -> float:
+    """How much longer each request makes the wait of the next one."""
+    return max(seconds, SECONDS_LEAST) / capacity
+
+
+def expected_s(in_flight: int, capacity: int, seconds: float) -> float:
+    """How long until one more request is answered by a replica that has so many."""
+    return (in_flight + 1) * step_s(capacity, seconds)
+
+
+def own_room(capacity: int, others: int, sharers: int) -> int:
+    """How many requests one frontend may have at a replica when `sharers` others have `others` there: what they leave,
+    and never less than an equal share, so that nobody is shut out by those who came first."""
+    return max(capacity - others, math.ceil(capacity / (sharers + 1)))
+
+
+def learnt(known: float | None, seen: float) -> float:
+    return seen if known is None else known + (seen - known) * LEARNING
+
+
+def faded(known: float, typical: float, quiet_s: float) -> float:
+    """A replica that was not asked for so long: what was learnt of it comes closer to what is usual."""
+    kept: float = 0.5 ** (quiet_s / FADING_HALF_S)
+    return typical + (known - typical) * kept
+
+
+def typical_s(known: Iterable[float | None]) -> float:
+    """Of a replica that has not answered yet."""
+    return median([one for one in known if one is not None] or [UNKNOWN_S])
+
+
+def retry_after_s(waiting: int, room: int, seconds: float) -> int:
+    """When somebody who comes behind so many others may expect a turn, if `room` are worked on at a time."""
+    least, most = RETRY_AFTER_S
+    return math.ceil(min(max((waiting + 1) / max(room, 1) * seconds, least), most))
+
+
+# The pick.
+
+
+class Candidate(Protocol):
+    """A replica that may be picked. Plain attributes: this is read for every replica at every request."""
+
+    # NEVER: it takes none now.
+    expected_s: float
+    # Grows with every pick; 0: never picked.
+    picked: int
+
+
+def preference(place: Place) -> int:
+    """What is ordered by when nothing else tells replicas apart: most free memory first."""
+    return -place.free_bytes
+
+
+C = TypeVar("C", bound=Candidate)
+_EXPECTED_S = attrgetter("expected_s")
+
+
+class RoutePolicy(Protocol):
+    """A way to pick. The next one, which knows what a replica has in its cache, goes here."""
+
+    def pick(self, candidates: Sequence[C]) -> C | None:
+        """None if none of them takes requests now. Of those that are equal in everything else the first is taken, so
+        they come in the order of `preference`."""
+        ...
+
+
+class LeastWait:
+    def pick(self, candidates: Sequence[C]) -> C | None:
+        lowest_s = min(map(_EXPECTED_S, candidates), default=NEVER)
+        if lowest_s == NEVER:
+            return None
+        limit_s = lowest_s * ALIKE
+        chosen, turn = None, NEVER
+        for one in candidates:
+            if one.picked < turn and one.expected_s <= limit_s:
+                chosen, turn = one, one.picked
+        return chosen
+
+
+class RoundRobin:
+    """In turn, whatever it takes."""
+
+    def pick(self, candidates: Sequence[C]) -> C | None:
+        free = [one for one in candidates if one.expected_s < NEVER]
+        return min(free, key=lambda one: one.picked, default=None)
+
+
+LEAST_WAIT = LeastWait()
+_POLICIES: Mapping[str, RoutePolicy] = {"round_robin": RoundRobin()}
+
+
+def policy_of(name: str) -> RoutePolicy:
+    """By the word in a model's rule. One that is not there yet is the usual one."""
+    return _POLICIES.get(name, LEAST_WAIT)
+
+
+def preferring(candidates: Sequence[C], preferred: Collection[C]) -> Sequence[C]:
+    """Only those that are preferred, if one of them takes requests now; otherwise all."""
+    left = [one for one in candidates if one in preferred and one.expected_s < NEVER]
+    return left or candidates
+
+
+# Why.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """What a pick knows of one replica."""
+
+    replica_id: str
+    node_name: str
+    in_flight: int
+    capacity: int
+    seconds: float
+    # False: it has not answered yet, and the seconds are those of the others.
+    is_learnt: bool
+    # None: it takes no requests now.
+    expected_s: float | None
+    picked: int
+    free_bytes: int
+    breaker: BreakerState = BreakerState.CLOSED
+
+    @property
+    def sentence(self) -> str:
+        if self.breaker is not BreakerState.CLOSED:
+            return f"{self.node_name}: left alone, its last answers failed"
+        if self.expected_s is None:
+            return f"{self.node_name}: full, {self.in_flight} requests of {self.capacity}"
+        learnt_from = "learnt" if self.is_learnt else "assumed"
+        return (
+            f"{self.node_name}: {self.expected_s:.3g} s expected, {self.in_flight} requests there, "
+            f"{self.seconds:.3g} s for an answer ({learnt_from})"
+        )
+
+
+def explain(terms: Iterable[Term]) -> list[Term]:
+    """In the order in which they would be picked."""
+    known = list(terms)
+    lowest_s = min((term.expected_s for term in known if term.expected_s is not None), default=NEVER)
+
+    def order(term: Term) -> tuple[bool, float, int, int]:
+        wait_s = NEVER if term.expected_s is None else term.expected_s
+        is_alike = wait_s <= lowest_s * ALIKE
+        return not is_alike, 0.0 if is_alike else wait_s, term.picked, -term.free_bytes
+
+    return sorted(known, key=order)

@@ -32,6 +32,20 @@ class NoCapacity(Unavailable):
     code = "no_capacity"
 
 
+class QueueFull(CorralError):
+    """Too many requests wait for the model already."""
+
+    code: ClassVar[str] = "queue_full"
+    status: ClassVar[int] = 429
+    retryable: ClassVar[bool] = True
+
+
+class QueueTimeout(Unavailable):
+    """No replica of the model had room in time."""
+
+    code = "queue_timeout"
+
+
 class EngineFailed(CorralError):
     """The engine did not answer, on any replica that was tried."""
 

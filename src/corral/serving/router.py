@@ -1,8 +1,9 @@
 """One request's way to a replica: the name it asks for, the replica that answers, and what to do when that fails.
 
-Warm, everything is decided in memory and at once. Cold, the request waits for the one load (`waiting.py`) and looks
-again, three times at most: a model can be evicted in the moment in which it is ready. Before the first byte a call
-that failed is made again at another replica; a replica at whose address nobody listens loses its row.
+Warm, everything is decided in memory and at once. If all replicas are full, the request waits for its turn
+(`queue.py`). Cold, it waits for the one load (`waiting.py`) and looks again, three times at most: a model can be
+evicted in the moment in which it is ready. Before the first byte a call that failed is made again at another replica; a
+replica at whose address nobody listens loses its row. No replica is ever probed: the call is the probe.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import structlog
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable
 from corral.domain.replica import Replica
-from corral.policy.routing import Choice, pick
+from corral.policy.routing import Term
 from corral.ports.runtime import Clock
 from corral.serving.errors import EngineFailed, ModelNotFound
+from corral.serving.queue import Asking
+from corral.serving.seats import Bench, Held
 from corral.serving.snapshot import Snapshot
-from corral.serving.use import Held, Use
+from corral.serving.use import INTERVAL_S, Use
 from corral.serving.waiting import Waiters
 from corral.store import use as use_store
 from corral.store.database import Database, is_storable
@@ -35,6 +38,8 @@ ATTEMPTS_MAX = 4
 MISS_LIFE_S = 2.0
 MISSES_MAX = 1000
 NAME_LENGTH_MAX = 255
+# An engine that has more to do than it can: no sign of a fault.
+ENGINE_BUSY = "engine_busy"
 
 
 class Router:
@@ -54,8 +59,13 @@ class Router:
         """One pass of the leases; none while nothing is loaded and nobody asks."""
         if self.use.is_quiet and not self.snapshot.has_replicas:
             return 0
-        told = await self.use.tick()
-        self.use.forget_others(self.snapshot.replica_ids())
+        seats = self.snapshot.seats
+        try:
+            told = await self.use.tick()
+        finally:
+            # Also while PostgreSQL is away.
+            seats.look_round(INTERVAL_S)
+        seats.forget(self.snapshot.replica_ids())
         return told
 
     async def stop(self) -> None:
@@ -83,14 +93,14 @@ class Router:
         return model
 
     def take(self, model: Served, without: Collection[str] = ()) -> Held | None:
-        """A replica for one request, counted from now on; None if none is open."""
-        open_now = {replica.id: replica for replica in self.snapshot.open_replicas(model)}
-        choices = [self._choice(replica) for replica in open_now.values()]
-        chosen = pick(choices, without=without, preferred=lambda choice: not self.use.is_resting(choice.id))
-        if chosen is None:
-            return None
-        place = self.snapshot.place(open_now[chosen.id])
-        return self.use.take(open_now[chosen.id], place.name if place else "")
+        """A replica for one request, counted from now on; None if none is open, all are full or others wait."""
+        bench = self.snapshot.bench(model)
+        return None if bench is None or bench.queue.count else bench.take(without)
+
+    def explain(self, model: Served) -> list[Term]:
+        """Why the next request would go where it goes; the first one is where."""
+        bench = self.snapshot.bench(model)
+        return bench.explain() if bench else []
 
     async def remove(self, replica: Replica, reason: str) -> bool:
         """It is not at its address any more. False if the registry cannot be told now."""
@@ -106,17 +116,7 @@ class Router:
 
     def visit(self, model: Served, wait_s: float, who: str = "", cost: int = 1) -> Visit:
         """`who` is the key that asks and `cost` what it asks for, in expected tokens: whose turn it is goes by them."""
-        del who, cost
-        return Visit(self, model, wait_s)
-
-    def _choice(self, replica: Replica) -> Choice:
-        place = self.snapshot.place(replica)
-        return Choice(
-            id=replica.id,
-            in_flight=self.use.in_flight(replica.id),
-            picked=self.use.picked(replica.id),
-            free_bytes=place.free_bytes if place else 0,
-        )
+        return Visit(self, model, wait_s, who, cost)
 
     def _was_missed(self, name: str) -> bool:
         return self._misses.get(name, 0.0) > self.clock.monotonic()
@@ -136,55 +136,111 @@ def _may_exist(name: str) -> bool:
 class Visit:
     """One request on its way. `wait_s` 0: as long as the load takes."""
 
-    def __init__(self, router: Router, model: Served, wait_s: float) -> None:
+    __slots__ = (
+        "_attempts",
+        "_cost",
+        "_failure",
+        "_once",
+        "_queue_until",
+        "_rounds",
+        "_router",
+        "_until",
+        "_wait_s",
+        "_who",
+        "_without",
+        "model",
+    )
+
+    def __init__(self, router: Router, model: Served, wait_s: float, who: str, cost: int) -> None:
         self._router = router
         self._wait_s = wait_s
+        self._who = who
+        self._cost = cost
         self._until: float | None = None
+        self._queue_until: float | None = None
         self._rounds = 0
         self._attempts = 0
-        self._without: set[str] = set()
-        self._once: set[str] = set()
+        # Replicas that are of no use to it, and those that get one more chance.
+        self._without: Collection[str] = ()
+        self._once: Collection[str] = ()
         self._failure: CorralError | None = None
         self.model = model
 
     def try_now(self) -> Held | None:
         """A replica at once, or none."""
-        held = self._router.take(self.model, self._without) if self._attempts < ATTEMPTS_MAX else None
+        if not self._attempts:
+            held = self._router.take(self.model)
+        else:
+            # It has had its turn, and does not wait behind those who have not.
+            bench = self._bench()
+            held = None if bench is None else bench.take(self._without)
         if held is not None:
             self._attempts += 1
         return held
 
     async def replica(self) -> Held:
-        """The replica to call next. Loads the model if there is none."""
+        """The replica to call next. Waits for its turn if all are full, and loads the model if there is none."""
         while True:
             held = self.try_now()
             if held is not None:
                 return held
-            if self._failure is not None:
+            bench = self._bench()
+            if bench is not None and any(seat.replica.id not in self._without for seat in bench.seats):
+                held = await self._turn(bench)
+                if held is not None:
+                    return held
+            elif self._failure is not None:
                 raise self._failed()
-            await self._wait()
+            elif self._is_outdated():
+                self.model = await self._router.resolve(self.model.name)
+            else:
+                await self._wait()
 
     async def refused(self, held: Held, error: CorralError) -> None:
         """Nobody listened, or somebody else. Its row goes; if it cannot go now, it has failed for this request."""
+        held.failed(is_gone=True)
         held.release()
-        self._without.add(held.replica.id)
-        self._router.use.rest(held.replica.id)
+        self._without = {*self._without, held.replica.id}
         if not await self._router.remove(held.replica, error.message):
             self._failure = error
 
     def lost(self, held: Held, error: CorralError) -> None:
         """The call broke before its first byte. Once more at the same replica if there is no other: a connection that
         was kept open may have been closed just then. *Busy* is not *dead*: the row stays."""
+        if error.slug != ENGINE_BUSY:
+            held.failed()
         held.release()
-        self._router.use.rest(held.replica.id)
-        if held.replica.id in self._once or self.has_others(held.replica.id):
-            self._without.add(held.replica.id)
+        replica_id = held.replica.id
+        if replica_id in self._once or self.has_others(replica_id):
+            self._without = {*self._without, replica_id}
             self._failure = error
-        self._once.add(held.replica.id)
+        self._once = {*self._once, replica_id}
 
     def has_others(self, replica_id: str) -> bool:
-        others = {replica.id for replica in self._router.snapshot.open_replicas(self.model)} - self._without
-        return bool(others - {replica_id})
+        bench = self._router.snapshot.bench(self.model)
+        seats = bench.seats if bench is not None else ()
+        return any(seat.replica.id != replica_id and seat.replica.id not in self._without for seat in seats)
+
+    def _bench(self) -> Bench | None:
+        """Where a replica is to be had; None if there is none, or too many were tried."""
+        return self._router.snapshot.bench(self.model) if self._attempts < ATTEMPTS_MAX else None
+
+    def _is_outdated(self) -> bool:
+        """It was edited or removed while we waited."""
+        now = self._router.snapshot.find(self.model.name)
+        return now is None or now.run_hash != self.model.run_hash
+
+    async def _turn(self, bench: Bench) -> Held | None:
+        now = self._router.clock.monotonic()
+        if self._queue_until is None:
+            longest_s = self._router.snapshot.seats.options.queue_wait_s
+            self._queue_until = now + min(longest_s, self._wait_s or longest_s)
+        asking = Asking(who=self._who, cost=self._cost, without=self._without, is_again=self._attempts > 0)
+        with self._router.use.waiting(self.model.name):
+            held = await bench.wait(asking, max(0.0, self._queue_until - now))
+        if held is not None:
+            self._attempts += 1
+        return held
 
     async def _wait(self) -> None:
         if self._rounds >= ROUNDS_MAX:

@@ -151,6 +151,14 @@ class Used:
     is_used: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """What the other frontends have at a replica: requests, and how many frontends have any."""
+
+    in_flight: int = 0
+    frontends: int = 0
+
+
 # Rows of replicas are locked in the order in which they are removed, and one that is going is left out.
 _LEASE = text("""
     WITH said AS (
@@ -179,7 +187,7 @@ _LEASE = text("""
                asked_at = CASE WHEN excluded.waiting > 0 THEN excluded.asked_at ELSE d.asked_at END,
                expires_at = excluded.expires_at
     )
-    SELECT CAST(replica_id AS text) AS replica_id, sum(in_flight) AS in_flight
+    SELECT CAST(replica_id AS text) AS replica_id, sum(in_flight) AS in_flight, count(*) AS frontends
       FROM replica_use
      WHERE frontend_id <> :frontend AND in_flight > 0 AND expires_at > corral_now()
      GROUP BY replica_id
@@ -188,7 +196,7 @@ _LEASE = text("""
 
 async def lease(
     tx: Transaction, frontend_id: str, lease_s: float, used: Collection[Used], waiting: Mapping[str, int]
-) -> dict[str, int]:
+) -> dict[str, Elsewhere]:
     """Write what this frontend does and renew it for `lease_s`; what the others say, by replica."""
     said = [{"replica_id": one.replica_id, "in_flight": one.in_flight, "is_used": one.is_used} for one in used]
     rows = await tx.execute(
@@ -200,7 +208,7 @@ async def lease(
             "waiting": json.dumps(dict(waiting)),
         },
     )
-    return {row.replica_id: int(row.in_flight) for row in rows}
+    return {row.replica_id: Elsewhere(in_flight=int(row.in_flight), frontends=int(row.frontends)) for row in rows}
 
 
 _FORGET = text("""

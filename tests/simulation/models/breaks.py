@@ -18,7 +18,7 @@ from corral.policy.placing import filters, scaling
 from corral.policy.placing.filters import Filter
 from corral.policy.routing import Place
 from corral.serving import snapshot
-from corral.serving.use import Use
+from corral.serving.seats import Seat
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
@@ -92,7 +92,7 @@ def _jobs_are_not_waited_for(patch: Patch) -> None:
 
 
 def _requests_are_counted_for_ever(patch: Patch) -> None:
-    patch.setattr(Use, "let_go", lambda _use, _replica_id: None)
+    patch.setattr(Seat, "leave", lambda _seat: None)
 
 
 def _removals_are_believed(patch: Patch) -> None:

@@ -129,8 +129,8 @@ def _copies(look: ModelsLook, works: Mapping[str, ModelsWork], names: Sequence[s
 def _use(look: ModelsLook, frontends: Sequence[ModelsFrontend]) -> list[str]:
     """Nobody asks any more."""
     wrong = [f"{use.frontend_id} still counts {use.in_flight} requests in the registry" for use in look.uses]
-    counts = {each.process: each.core.router.use._in_flight for each in frontends if each.core is not None}
-    return wrong + [f"{process} still counts {dict(count)}" for process, count in counts.items() if count]
+    counts = {each.process: each.core.router.use.busy() for each in frontends if each.core is not None}
+    return wrong + [f"{process} still counts {count}" for process, count in counts.items() if count]
 
 
 def _rules(look: ModelsLook, works: Mapping[str, ModelsWork], present: Mapping[str, Any]) -> list[str]:

@@ -191,6 +191,18 @@ class FrontendSettings(_BusTls, _Logging):
         default=60.0,
         description="How long a request waits for a model that is being loaded; 0 waits as long as the load takes.",
     )
+    replica_concurrency: int = Field(
+        default=64,
+        ge=1,
+        le=100_000,
+        description="How many requests a replica is given at a time, unless its model says so with `parallel`.",
+    )
+    queue_max: int = Field(
+        default=1000, ge=0, le=1_000_000, description="How many requests may wait for a full model, at one frontend."
+    )
+    queue_wait_s: Duration = Field(
+        default=60.0, description="How long a request waits for its turn at a model that is loaded and full."
+    )
     load_hold_s: Duration = Field(
         default=25 * 60.0, description="How long loading a model may take before anything of it has moved."
     )

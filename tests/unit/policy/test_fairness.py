@@ -1,0 +1,136 @@
+"""Whose turn it is, and that everybody gets one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.policy.fairness import Turns
+
+
+def test_one_key_is_served_in_the_order_of_coming() -> None:
+    turns: Turns[int] = Turns()
+    for number in range(20):
+        turns.add("a", 100, number)
+    assert [turns.take() for _ in range(20)] == list(range(20))
+    assert turns.take() is None
+    assert len(turns) == 0
+
+
+@pytest.mark.behaviour("GW-65")
+def test_one_request_of_another_key_does_not_wait_behind_a_thousand_of_the_first() -> None:
+    turns: Turns[str] = Turns(quantum=1000)
+    for _ in range(1000):
+        turns.add("crowd", 1000, "crowd")
+    turns.add("single", 1000, "single")
+    assert "single" in [turns.take() for _ in range(2)]
+
+
+@pytest.mark.behaviour("GW-65")
+def test_shares_are_in_tokens_and_not_in_requests() -> None:
+    turns: Turns[str] = Turns(quantum=1000)
+    for _ in range(1000):
+        turns.add("long", 5000, "long")
+        turns.add("short", 100, "short")
+    served = Counter(turns.take() for _ in range(510))
+    assert 40 <= served["short"] / served["long"] <= 60
+
+
+def test_who_leaves_is_out_of_the_line_and_nobody_else_moves() -> None:
+    turns: Turns[str] = Turns()
+    tickets = {name: turns.add("a", 1, name) for name in ("first", "second", "third")}
+    assert turns.remove(tickets["second"])
+    assert not turns.remove(tickets["second"])
+    assert [turns.take(), turns.take(), turns.take()] == ["first", "third", None]
+    assert not turns.remove(tickets["first"])
+
+
+def test_a_key_that_has_nobody_waiting_saves_nothing_up() -> None:
+    turns: Turns[str] = Turns(quantum=1000)
+    turns.add("a", 1, "a")
+    turns.take()
+    for _ in range(3):
+        turns.add("a", 600, "a")
+        turns.add("b", 600, "b")
+    # With the 999 that were left, the first key would be given two in a row.
+    assert [turns.take() for _ in range(2)] == ["a", "b"]
+
+
+def test_everybody_can_be_told_at_once() -> None:
+    turns: Turns[int] = Turns()
+    for number in range(4):
+        turns.add(str(number % 2), 1, number)
+    assert sorted(turns.clear()) == [0, 1, 2, 3]
+    assert len(turns) == 0
+    assert turns.take() is None
+
+
+costs = st.integers(1, 5000)
+
+
+@pytest.mark.behaviour("GW-66")
+@given(
+    quantum=st.integers(1, 3000),
+    keys=st.lists(st.lists(costs, min_size=30, max_size=30), min_size=2, max_size=5),
+    rounds=st.integers(1, 60),
+)
+def test_of_keys_that_all_wait_none_is_ahead_by_more_than_a_quantum_and_a_request(
+    quantum: int, keys: list[list[int]], rounds: int
+) -> None:
+    turns: Turns[tuple[int, int]] = Turns(quantum)
+    for place in range(30):
+        for key, own in enumerate(keys):
+            turns.add(str(key), own[place], (key, own[place]))
+    served, left = [0] * len(keys), [30] * len(keys)
+    dearest = max(max(own) for own in keys)
+    for _ in range(rounds):
+        taken = turns.take()
+        if taken is None or min(left) <= 1:
+            return
+        key, cost = taken
+        served[key] += cost
+        left[key] -= 1
+        assert max(served) - min(served) <= quantum + dearest
+
+
+@pytest.mark.behaviour("GW-66")
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("abc"), costs, st.booleans()), max_size=80),
+    quantum=st.integers(1, 2000),
+)
+def test_whoever_waits_is_served_however_many_come_after(steps: list[tuple[str, int, bool]], quantum: int) -> None:
+    """A steady crowd comes in behind; the one who waited before it is served within a bounded number of turns."""
+    turns: Turns[str] = Turns(quantum)
+    for who, cost, takes in steps:
+        turns.add(who, cost, "somebody")
+        if takes:
+            turns.take()
+    before = len(turns)
+    turns.add("patient", 5000, "patient")
+    for number in range(before + 5000 * 3 + 10):
+        turns.add("crowd", 1, "crowd")
+        if turns.take() == "patient":
+            return
+        assert number < before + 5000 * 3, "starved"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), costs, st.sampled_from(["add", "take", "leave"])), max_size=100))
+def test_everybody_is_served_once_or_has_left(steps: list[tuple[str, int, str]]) -> None:
+    turns: Turns[int] = Turns(512)
+    waiting: dict[int, int] = {}
+    for number, (who, cost, act) in enumerate(steps):
+        if act == "add":
+            waiting[number] = turns.add(who, cost, number)
+        elif act == "take":
+            taken = turns.take()
+            assert (taken is None) == (not waiting)
+            if taken is not None:
+                del waiting[taken]
+        elif waiting:
+            left = next(iter(waiting))
+            assert turns.remove(waiting.pop(left))
+        assert len(turns) == len(waiting)
+    assert {turns.take() for _ in range(len(waiting))} == set(waiting)

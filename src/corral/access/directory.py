@@ -177,11 +177,6 @@ class Directory:
             }
             self._sessions = others | {row.hash: Holder(row.principal, now + row.left_s) for row in rows}
 
-    def keys_with_quotas(self) -> set[str]:
-        """The ids of the keys that may use so much in a day or a month."""
-        principals = (holder.principal for holder in self._keys.values())
-        return {principal.key_id for principal in principals if any(limit.has_quota for limit in principal.limits)}
-
     def to_kept(self) -> dict[str, Any]:
         """Everything in memory as plain data; see `kept.py`."""
         now = self._moment()

@@ -66,10 +66,12 @@ from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
 from corral.serving import kept as keeping
+from corral.serving import limits as limiting
 from corral.serving import use as using
 from corral.serving.gateway import SWEEP_INTERVAL_S, Gateway
 from corral.serving.health import Health
 from corral.serving.kept import Keepable, Keeper
+from corral.serving.limits import Limits
 from corral.serving.router import Router
 from corral.serving.seats import Seats
 from corral.serving.snapshot import Snapshot
@@ -131,6 +133,7 @@ class Core:
         self.dispatcher = self._make_dispatcher()
         self.loads: Loads = world.loads or self.loading.loads
         self.router = self._make_router()
+        self.limits = Limits(world.database, world.clock)
         self.gateway = self._make_gateway()
         self.insight = self._make_insight()
         self.keeper = self._make_keeper()
@@ -271,6 +274,8 @@ class Core:
         self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
         self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
+        self.limit_loop = self._loop("limits", limiting.INTERVAL_S, self.limits.tick)
+        self.limits.on_new = self.limit_loop.wake
         self.use_loop = self._loop("use", using.INTERVAL_S, self.router.tick)
         self.insight_loop = self._loop("insight", noting.INTERVAL_S, self.insight.tick)
         self.trace_loop = self._loop("traces", tracing.INTERVAL_S, self.insight.send_traces)
@@ -294,6 +299,7 @@ class Core:
             self.upgrade_loop,
             self.library_loop,
             self.count_loop,
+            self.limit_loop,
             self.use_loop,
             self.stop_loop,
             self.removal_loop,
@@ -386,6 +392,8 @@ class Core:
             clock=world.clock,
             ids=world.ids,
             wait_s=options.request_wait_s,
+            limiter=self.limits,
+            listeners=[self.limits],
             timeouts=options.timeouts,
             has_response_headers=options.has_response_headers,
             tasks=Tasks("gateway", self._on_crash),

@@ -62,6 +62,7 @@ COMMANDS: dict[str, Entry] = {
     "tokens": _entry(_NOUNS, "tokens", "app", "Join tokens: what a machine needs to join."),
     "keys": _entry(_NOUNS, "keys", "app", "API keys: who may use the API."),
     "cluster": _entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
+    "top": _entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens as they go."),
     "login": _entry(_NOUNS, "login", "login", "Check an admin key and keep it for later commands."),
     "logout": _entry(_NOUNS, "login", "logout", "Forget the stored key."),
     "serve": _entry(

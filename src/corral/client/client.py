@@ -19,6 +19,7 @@ from corral.client.operations import IntentCalls, OperationCalls
 from corral.client.rules import RuleCalls
 from corral.ports.runtime import Clock, Ids
 from corral.wire.cluster import ClusterOut
+from corral.wire.live import LiveOut
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -62,6 +63,10 @@ class CorralClient:
 
     async def cluster(self) -> ClusterOut:
         return await self._transport.fetch(Call(method="GET", path="/api/cluster"), ClusterOut)
+
+    async def live(self) -> LiveOut:
+        """What is going on now."""
+        return await self._transport.fetch(Call(method="GET", path="/api/live"), LiveOut)
 
     def watch_events(
         self, last_event_id: str | None = None, topics: Collection[str] | None = None

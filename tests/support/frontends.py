@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -23,8 +25,10 @@ from corral.app.credentials import NodeCredentials
 from corral.app.listening import listen
 from corral.app.server import HttpServer
 from corral.bus.subjects import Role
+from corral.gateway.protocol import Switchboard
 from corral.ports.loads import Loads
 from corral.runtime.services import Services
+from corral.serving.kept import KeptFile, cluster_key
 from corral.store.database import Database
 
 ADMIN_KEY = "ck_the-admin-key-of-the-tests-0123456789abcdef"
@@ -70,9 +74,11 @@ async def running_frontend(
     authority: Authority | None = None,
     nats_url: str = NO_BUS,
     loads: Loads | None = None,
+    state_dir: Path | None = None,
+    waits: bool = True,
     **changes: Any,
 ) -> AsyncIterator[RunningFrontend]:
-    """`changes` are fields of CoreOptions."""
+    """`changes` are fields of CoreOptions. `waits`: it has started when it is handed over."""
     clock, authority = SystemClock(), authority or Authority.create()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
@@ -99,14 +105,23 @@ async def running_frontend(
         rng=rng,
         engines=engines,
         loads=loads,
+        kept=KeptFile(state_dir, cluster_key(database_url)) if state_dir else None,
     )
     core = Core(chosen, world)
-    http = HttpServer(with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics), listener)
+    http = HttpServer(
+        with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
+        listener,
+        protocol=Switchboard(core.parts).protocol_class(),
+    )
     services = Services([http, credentials, bus, engines, core])
-    await services.start()
+    starting = asyncio.create_task(services.start())
+    if waits:
+        await starting
     try:
         async with aiohttp.ClientSession() as session:
             yield RunningFrontend(url=f"http://127.0.0.1:{port}", core=core, database=database, bus=bus, http=session)
     finally:
+        starting.cancel()
+        await asyncio.wait({starting})
         await services.stop()
         await database.close()

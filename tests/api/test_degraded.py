@@ -1,0 +1,215 @@
+"""Parts are away: what goes on, what does not, and that it is said in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from corral.adapters.system import SystemClock
+from corral.domain.errors import StoreUnavailable
+from corral.serving.health import BEHIND_S, Health
+from tests.engines.running import Engine
+from tests.serving.scene import an_engine, keep_only_the_feed, serve
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.waiting import eventually
+from tests.support.wires import Wire, wire_to
+
+CHAT = {"model": "chat", "messages": [{"role": "user", "content": "Who goes there?"}]}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with an_engine(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def wire(database_url: str) -> AsyncIterator[Wire]:
+    place = urlsplit(database_url)
+    assert place.hostname is not None
+    assert place.port is not None
+    async with wire_to(place.hostname, place.port) as mended:
+        yield mended
+
+
+@pytest.fixture
+def wired_url(wire: Wire, database_url: str) -> str:
+    place = urlsplit(database_url)
+    return place._replace(netloc=f"{place.username}@{wire.address}").geturl()
+
+
+async def _sentences(frontend: RunningFrontend) -> list[str]:
+    status, answer = await frontend.call("GET", "/readyz", key=None)
+    assert status == 200, answer
+    return list(answer["degraded"])
+
+
+async def _says(frontend: RunningFrontend, beginning: str) -> str:
+    async def look() -> str | None:
+        return next((one for one in await _sentences(frontend) if one.startswith(beginning)), None)
+
+    found = await eventually(look)
+    assert found is not None
+    return found
+
+
+async def _kept_on_disk(wired_url: str, engine: Engine, state: Path) -> None:
+    """A frontend has served from this registry and has ended."""
+    async with running_frontend(wired_url, state_dir=state) as before:
+        await keep_only_the_feed(before)
+        await serve(before, engine)
+        status, answer = await before.call("POST", "/v1/chat/completions", CHAT)
+        assert status == 200, answer
+
+
+async def _answers(frontend: RunningFrontend) -> bool:
+    return (await frontend.call("POST", "/v1/chat/completions", CHAT))[0] == 200
+
+
+@pytest.mark.behaviour("GW-144")
+async def test_a_frontend_that_starts_while_postgresql_is_away_serves_what_was_kept_and_goes_on_by_itself(
+    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    await _kept_on_disk(wired_url, engine, tmp_path / "state")
+    await wire.cut()
+    async with running_frontend(wired_url, state_dir=tmp_path / "state", waits=False) as frontend:
+        await eventually(lambda: _answers(frontend))
+        (about_postgres,) = [one for one in await _sentences(frontend) if "PostgreSQL" in one]
+        assert about_postgres.startswith("PostgreSQL cannot be reached; serving from memory as of 20")
+        status, listed = await frontend.call("GET", "/v1/models")
+        assert (status, [one["id"] for one in listed["data"]]) == (200, ["chat"])
+        await _assert_only_models_are_served(frontend)
+        await wire.mend()
+        await eventually(lambda: _is_booted(frontend))
+        assert not [one for one in await _sentences(frontend) if "PostgreSQL" in one]
+        assert await _answers(frontend)
+
+
+async def _assert_only_models_are_served(frontend: RunningFrontend) -> None:
+    status, told = await frontend.call("GET", "/api/cluster")
+    assert status == 200
+    assert told["postgres"]["state"] == "down"
+    assert [node["name"] for node in told["nodes"]] == ["node-1"]
+    assert "PostgreSQL" in told["degraded"][0]
+    for method, path in (("GET", "/api/nodes"), ("POST", "/api/tokens"), ("GET", "/api/events")):
+        status, answer = await frontend.call(method, path, {} if method == "POST" else None)
+        assert (status, answer["error"]["code"]) == (503, "store_unavailable"), path
+    assert (await frontend.call("POST", "/v1/chat/completions", CHAT, key="ck_wrong"))[0] in (401, 503)
+    async with frontend.http.get(f"{frontend.url}/api/nodes") as answer_:
+        assert int(answer_.headers["retry-after"]) > 0
+
+
+async def _is_booted(frontend: RunningFrontend) -> bool:
+    return (await frontend.call("GET", "/api/nodes"))[0] == 200
+
+
+@pytest.mark.behaviour("GW-145")
+async def test_without_anything_kept_a_frontend_waits_for_postgresql_and_says_so(
+    wire: Wire, wired_url: str, tmp_path: Path
+) -> None:
+    await wire.cut()
+    async with running_frontend(wired_url, state_dir=tmp_path, waits=False) as frontend:
+
+        async def is_waiting() -> bool:
+            status, answer = await frontend.call("GET", "/readyz", key=None)
+            return (status, answer.get("reason")) == (503, "PostgreSQL does not answer.")
+
+        await eventually(is_waiting)
+        status, answer = await frontend.call("POST", "/v1/chat/completions", CHAT)
+        assert (status, answer["error"]["code"]) == (503, "starting")
+        await wire.mend()
+        await eventually(lambda: _is_booted(frontend))
+
+
+@pytest.mark.behaviour("GW-146")
+async def test_a_stream_that_began_from_what_was_kept_is_not_cut_when_postgresql_is_back(
+    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    await _kept_on_disk(wired_url, engine, tmp_path / "state")
+    await wire.cut()
+    async with running_frontend(wired_url, state_dir=tmp_path / "state", waits=False) as frontend:
+        await eventually(lambda: _answers(frontend))
+        await engine.post("/_control", {"tokens_per_s": 20})
+        headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+        body = CHAT | {"stream": True, "max_tokens": 40}
+        async with frontend.http.post(f"{frontend.url}/v1/chat/completions", json=body, headers=headers) as stream:
+            assert (await stream.content.readline()).startswith(b"data: ")
+            await wire.mend()
+            await eventually(lambda: _is_booted(frontend))
+            rest = await stream.content.read()
+        assert rest.rstrip().endswith(b"data: [DONE]")
+        assert b'"error"' not in rest
+
+
+@pytest.mark.behaviour("GW-147")
+async def test_what_is_away_is_named_with_since_when_and_the_cluster_is_shown_from_memory(
+    wire: Wire, wired_url: str, engine: Engine
+) -> None:
+    async with running_frontend(wired_url) as frontend:
+        await keep_only_the_feed(frontend)
+        await serve(frontend, engine)
+        assert (await _says(frontend, "NATS is away since 20")).endswith("what is loaded is served.")
+        await wire.cut()
+        sentence = await _says(frontend, "PostgreSQL is away since 20")
+        assert await _answers(frontend)
+        assert await _says(frontend, "PostgreSQL is away") == sentence, "since when does not move"
+        told: Any = (await frontend.call("GET", "/api/cluster"))[1]
+        assert sentence in told["degraded"]
+        assert told["postgres"] == {"state": "down", "detail": told["postgres"]["detail"]}
+        assert told["nodes"] == [
+            {"id": told["nodes"][0]["id"], "name": "node-1", "status": "unknown"}
+            | {"status_reason": told["nodes"][0]["status_reason"]}
+        ]
+        await wire.mend()
+
+        async def is_well() -> bool:
+            return not [one for one in await _sentences(frontend) if "PostgreSQL" in one]
+
+        await eventually(is_well)
+
+
+class _Hands(SystemClock):
+    """A clock whose hands the test moves."""
+
+    passed_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed_s
+
+    def wall(self) -> datetime:
+        return datetime(2026, 11, 15, 12, tzinfo=UTC) + timedelta(seconds=self.passed_s)
+
+
+@pytest.mark.behaviour("GW-147")
+def test_each_thing_that_does_not_work_is_one_sentence() -> None:
+    clock = _Hands()
+    health = Health(clock)
+    assert health.sentences() == []
+    assert health.sentences(has_leader=False) == [
+        "No frontend leads: lost nodes are not noticed and nothing is scaled until one does."
+    ]
+    health.store_answered()
+    clock.passed_s = BEHIND_S + 5
+    (behind,) = health.sentences()
+    assert "last read 15 s ago" in behind
+    health.store_is_away(StoreUnavailable(details={"cause": "refused"}))
+    clock.passed_s += 60
+    health.store_is_away(StoreUnavailable(details={"cause": "timeout"}))
+    health.saw_bus(is_connected=False)
+    health.add(lambda: "The disk is full.")
+    health.add(lambda: None)
+    assert health.sentences(has_leader=False) == [
+        "PostgreSQL is away since 2026-11-15 12:00:15 UTC: what is known is served, nothing can be changed.",
+        "NATS is away since 2026-11-15 12:01:15 UTC: nodes get no commands; what is loaded is served.",
+        "The disk is full.",
+    ]
+    assert health.store is not None
+    assert health.store.cause == "timeout"
+    health.store_answered()
+    health.saw_bus(is_connected=True)
+    assert health.sentences() == ["The disk is full."]

@@ -1,0 +1,118 @@
+"""The parent of several frontends: it starts again what dies, gives up what cannot start, and takes all with it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from corral.adapters.system import SystemClock
+from corral.app.listening import listen
+from corral.app.logs import configure_logging
+from corral.app.processes import Family, FamilyPlan, _check_platform, hold_port
+from corral.app.settings import LogFormat
+from corral.domain.errors import InvalidRequest
+from tests.support.waiting import eventually
+
+# A child that writes down each of its lives and leaves when it is told to.
+LIVING = """
+import os, pathlib, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+with pathlib.Path(sys.argv[1]).open("a") as file:
+    file.write(f"{os.getpid()}\\n")
+signal.pause()
+"""
+STUBBORN = "import pathlib, signal, sys; signal.signal(15, signal.SIG_IGN); "
+STUBBORN += "pathlib.Path(sys.argv[1]).write_text('0\\n'); signal.pause()"
+
+
+def _family(folder: Path, *, leave_limit_s: float = 20.0, **programs: str) -> Family:
+    commands = {name: (sys.executable, "-c", text, str(folder / name)) for name, text in programs.items()}
+    plan = FamilyPlan(commands=commands, environment=os.environ, leave_limit_s=leave_limit_s, pause_s=0.01)
+    return Family(plan, SystemClock())
+
+
+def _lives(folder: Path, name: str) -> list[int]:
+    path = folder / name
+    return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def _has_lived(folder: Path, name: str, times: int) -> bool:
+    return len(_lives(folder, name)) >= times
+
+
+@pytest.mark.behaviour("GW-150")
+async def test_one_that_dies_is_started_again_and_the_others_never_notice(tmp_path: Path) -> None:
+    family = _family(tmp_path, one=LIVING, two=LIVING)
+    running = asyncio.create_task(family.run())
+    for name in ("one", "two"):
+        await eventually(lambda n=name: _has_lived(tmp_path, n, 1))  # type: ignore[misc]
+    os.kill(_lives(tmp_path, "one")[0], signal.SIGKILL)
+    await eventually(lambda: _has_lived(tmp_path, "one", 2))
+    assert len(_lives(tmp_path, "two")) == 1
+    family.end()
+    assert await running == 0
+    for pid in (*_lives(tmp_path, "one"), *_lives(tmp_path, "two")):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.behaviour("GW-150")
+async def test_what_cannot_start_is_given_up_with_its_exit_code_and_the_others_are_ended(tmp_path: Path) -> None:
+    family = _family(tmp_path, broken="raise SystemExit(7)", fine=LIVING)
+    assert await asyncio.wait_for(family.run(), 30) == 7
+    assert len(_lives(tmp_path, "fine")) <= 1
+
+
+@pytest.mark.behaviour("GW-151")
+async def test_one_that_does_not_leave_is_killed_after_its_time(tmp_path: Path) -> None:
+    family = _family(tmp_path, leave_limit_s=0.2, deaf=STUBBORN)
+    running = asyncio.create_task(family.run())
+    await eventually(lambda: _has_lived(tmp_path, "deaf", 1))
+    family.end()
+    assert await running == 0
+
+
+@pytest.mark.behaviour("GW-152")
+def test_the_parent_holds_the_ports_number_and_its_children_share_it() -> None:
+    with hold_port("127.0.0.1", 0) as held:
+        port = held.getsockname()[1]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+        with listen("127.0.0.1", port, shares_port=True), listen("127.0.0.1", port, shares_port=True):
+            for _ in range(20):
+                socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            with pytest.raises(InvalidRequest, match="in use"):
+                listen("127.0.0.1", port)
+
+
+@pytest.mark.behaviour("GW-152")
+def test_a_port_that_is_taken_is_told_at_once_even_by_one_that_would_share_it() -> None:
+    with listen("127.0.0.1", 0, shares_port=True) as taken, pytest.raises(InvalidRequest, match="in use"):
+        hold_port("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.behaviour("GW-152")
+def test_a_system_that_cannot_share_a_port_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(InvalidRequest, match="cannot share a port"):
+        _check_platform()
+
+
+@pytest.mark.behaviour("GW-150")
+def test_every_line_of_one_of_several_names_it() -> None:
+    import structlog  # noqa: PLC0415 - beside the configuration that it is about
+
+    written = io.StringIO()
+    configure_logging(LogFormat.JSON, stream=written, frontend="here-2")
+    try:
+        structlog.get_logger("test").warning("hello")
+    finally:
+        configure_logging(LogFormat.JSON, stream=io.StringIO())
+    assert '"frontend": "here-2"' in written.getvalue()

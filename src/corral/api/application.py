@@ -37,6 +37,7 @@ _ERRORS: dict[int | str, dict[str, object]] = {
     409: {"model": ErrorOut, "description": "Not possible in the present state."},
     413: {"model": ErrorOut, "description": "The body is too large."},
     422: {"model": ErrorOut, "description": "Understood, and refused."},
+    429: {"model": ErrorOut, "description": "More than the caller may; Retry-After says when it may again."},
     503: {"model": ErrorOut, "description": "A part that is needed does not answer; try again."},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import structlog
@@ -29,9 +30,6 @@ def envelope(request_path: str, code: str, message: str, **more: Any) -> dict[st
 
 
 def answer(request: Request, error: CorralError) -> JSONResponse:
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Unavailable) else None
-    if error.status == 401:
-        headers = {"WWW-Authenticate": "Bearer"}
     body = envelope(
         request.url.path,
         error.slug,
@@ -40,7 +38,15 @@ def answer(request: Request, error: CorralError) -> JSONResponse:
         details=error.details,
         request_id=request_id_of(request),
     )
-    return JSONResponse(body, status_code=error.status, headers=headers)
+    return JSONResponse(body, status_code=error.status, headers=_headers(error))
+
+
+def _headers(error: CorralError) -> dict[str, str] | None:
+    if isinstance(after_s := error.details.get("retry_after_s"), int | float):
+        return {"Retry-After": str(math.ceil(after_s))}
+    if isinstance(error, Unavailable):
+        return {"Retry-After": str(RETRY_AFTER_S)}
+    return {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
 
 
 def request_id_of(request: Request) -> str | None:

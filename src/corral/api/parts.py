@@ -33,7 +33,6 @@ from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
 from corral.serving.gateway import Gateway
 from corral.serving.health import Health
-from corral.serving.relay import Relay
 from corral.store.database import Database
 from corral.transfer.inbox import Inbox
 
@@ -72,7 +71,6 @@ class Parts:
     deltas: Deltas
     reports: Reports
     fetcher: Fetcher
-    relay: Relay
     gateway: Gateway
     insight: Insight
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.

@@ -32,6 +32,7 @@ from corral.app.settings import FrontendSettings
 from corral.app.traces import open_spans
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
+from corral.gateway.protocol import Switchboard
 from corral.insight.insight import InsightOptions
 from corral.models.rules import read_seed
 from corral.policy.loading import Hold
@@ -79,6 +80,7 @@ async def _serve(settings: FrontendSettings, parent_pid: int | None) -> None:
     http = HttpServer(
         with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
         listener,
+        protocol=Switchboard(core.parts).protocol_class(),
         grace_s=settings.stop_grace_s,
         on_crash=services.end,
     )
@@ -87,7 +89,8 @@ async def _serve(settings: FrontendSettings, parent_pid: int | None) -> None:
     assert isinstance(world.engines, HttpEngines)
     assert isinstance(world.origins, ModelOrigins)
     announcement = _Announcement(core, settings, port)
-    services.add(_Closing(database), http, world.credentials, world.bus)
+    # Before the first request and after the last: what was used is counted.
+    services.add(_Closing(database), core.metering, http, world.credentials, world.bus)
     if parent_pid is not None:
         services.add(_Orphanage(parent_pid, services.end, clock))
     services.add(world.fetcher, world.engines, world.origins, core, announcement)
@@ -132,6 +135,8 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
         kept_max_age_s=settings.kept_max_age_s,
+        usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),
+        usage_retention_s=settings.usage_retention_s,
         insight=InsightOptions(access_log=settings.access_log, trace_share=settings.trace_share),
         seats=SeatOptions(
             concurrency=settings.replica_concurrency,

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
 
 from corral.domain.errors import Unavailable
 from corral.domain.operation import OperationId
-from corral.ports.engines import EngineAnswer, EngineCall, EngineLost, Hearer
+from corral.ports.engines import EngineCall, EngineLost, Hearer
 
 
 class NoEngines:
-    def call(self, call: EngineCall) -> AbstractAsyncContextManager[EngineAnswer]:
-        raise EngineLost(f"There is no way to {call.address}.")
-
     def send(self, call: EngineCall, hearer: Hearer) -> _NoLine:
         line = _NoLine()
         error = EngineLost(f"There is no way to {call.address}.")

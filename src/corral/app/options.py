@@ -14,7 +14,7 @@ from corral.insight.insight import InsightOptions
 from corral.policy.loading import Hold
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
-from corral.ports.engines import Engines, Lines
+from corral.ports.engines import Engines
 from corral.ports.fetch import Fetcher
 from corral.ports.loads import Loads
 from corral.ports.origin import Origins
@@ -76,6 +76,9 @@ class CoreOptions:
     insight: InsightOptions = field(default_factory=InsightOptions)
     # What was kept on disk longer ago is not served.
     kept_max_age_s: float = 7 * 86400.0
+    # Where usage is on the disk until PostgreSQL has it; None: in memory only.
+    usage_dir: Path | None = None
+    usage_retention_s: float = 400 * 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,6 @@ class World:
     rng: random.Random
     fetcher: Fetcher = field(default_factory=NoNetwork)
     engines: Engines = field(default_factory=NoEngines)
-    lines: Lines = field(default_factory=NoEngines)
     origins: Origins = field(default_factory=NoOrigins)
     storage: Storage | None = None
     # Where traces go; None: there are none.

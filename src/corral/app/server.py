@@ -25,6 +25,8 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpServer:
+    """`protocol` stands between the sockets and the application; None: uvicorn's own."""
+
     name = "http"
 
     def __init__(
@@ -32,6 +34,7 @@ class HttpServer:
         app: ASGIApp,
         listener: socket.socket,
         *,
+        protocol: type[asyncio.Protocol] | None = None,
         grace_s: float = 0.0,
         on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -40,7 +43,7 @@ class HttpServer:
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=protocol or "httptools",
                 ws="none",
                 lifespan="off",
                 access_log=False,

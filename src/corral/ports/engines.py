@@ -7,8 +7,7 @@ for every piece of every stream is what makes proxies slow.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -88,27 +87,8 @@ class Line(Protocol):
         ...
 
 
-class Lines(Protocol):
+class Engines(Protocol):
     def send(self, call: EngineCall, hearer: Hearer) -> Line:
         """Returns at once. A kept connection that its engine had closed meanwhile is replaced by a new one unseen, as
         long as nothing of an answer was heard and the whole body is in `call`."""
-        ...
-
-
-class Engines(Protocol):
-    def call(self, call: EngineCall) -> AbstractAsyncContextManager[EngineAnswer]:
-        """The answer, from its first line on. `EngineRefused`: nobody listens there. `EngineLost`: it could not be
-        reached in time, or went before it answered. Leaving the block before the end tells the engine to stop."""
-        ...
-
-
-class EngineAnswer(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def content_type(self) -> str: ...
-
-    def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. `EngineLost` if it breaks off before its end."""
         ...

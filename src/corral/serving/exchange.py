@@ -17,21 +17,16 @@ from __future__ import annotations
 
 from asyncio import Task
 from dataclasses import replace
-from enum import Enum
 from typing import Any
-
-import structlog
 
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, Unavailable
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
 from corral.runtime.guard import Failed, attempt
 from corral.serving.errors import AnswerCut, EngineFailed, EngineSilent
-from corral.serving.gateway import CLIENT_LEFT, Client, Gateway, Wish, blamed
+from corral.serving.gateway import CLIENT_LEFT, STOPPING, Client, Gateway, Wish, as_error, blamed
 from corral.serving.usage import UNKNOWN, Usage, tells, usage_of
 from corral.serving.use import Held
-
-log = structlog.get_logger(__name__)
 
 # An answer up to this size is gathered before it is passed on.
 GATHERED_BYTES_MAX = 8 * 1024 * 1024
@@ -50,23 +45,11 @@ _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 _BYTES_PER_TOKEN = 4
 
 
-class _At(Enum):
-    WAITING = "waiting"
-    CALLING = "calling"
-    PASSING = "passing"
-    OVER = "over"
-
-
-class _Form(Enum):
-    """How an answer is passed on."""
-
-    WHOLE = "whole"
-    # In whole events, which end with an empty line.
-    EVENTS = "events"
-    # In whole lines.
-    LINES = "lines"
-    # As it comes: sound, which is heard while it is made.
-    RAW = "raw"
+# Where it is. Plain numbers: members of an enum cost several times as much to look at.
+_WAITING, _CALLING, _PASSING, _OVER = range(4)
+# How an answer is passed on: gathered first; in whole events, which end with an empty line; in whole lines; or as it
+# comes, for sound, which is heard while it is made.
+_WHOLE, _EVENTS, _LINES, _RAW = range(4)
 
 
 class Exchange:
@@ -107,7 +90,7 @@ class Exchange:
         self._gateway = gateway
         self._wish = wish
         self._client = client
-        self._at = _At.WAITING
+        self._at = _WAITING
         self._began = self._silent_since = gateway.clock.monotonic()
         self._queue_s = 0.0
         self._attempts = 0
@@ -121,7 +104,7 @@ class Exchange:
         self._status = 0
         self._head: list[tuple[bytes, bytes]] = []
         self._size_bytes: int | None = None
-        self._form = _Form.WHOLE
+        self._form = _WHOLE
         # What was heard and is not passed on yet.
         self._kept: list[bytes] = []
         self._kept_bytes = 0
@@ -135,7 +118,7 @@ class Exchange:
 
     @property
     def is_over(self) -> bool:
-        return self._at is _At.OVER
+        return self._at == _OVER
 
     @property
     def node_name(self) -> str:
@@ -148,7 +131,7 @@ class Exchange:
 
     @property
     def is_streaming(self) -> bool:
-        return self._at is _At.PASSING and self._form is not _Form.WHOLE
+        return self._at == _PASSING and self._form != _WHOLE
 
     @property
     def events(self) -> int:
@@ -171,19 +154,19 @@ class Exchange:
         """The client does not read: neither do we, and the engine waits."""
         self._is_paused = True
         self._silent_since = self._gateway.clock.monotonic()
-        if self._line is not None and self._at is _At.PASSING:
+        if self._line is not None and self._at == _PASSING:
             self._line.pause()
 
     def resume(self) -> None:
         self._is_paused = False
         self._has_moved = True
-        if self._line is not None and self._at is _At.PASSING:
+        if self._line is not None and self._at == _PASSING:
             self._line.resume()
 
     def write(self, piece: bytes, *, is_last: bool) -> None:
         """The next piece of a body that comes in pieces; only when it was wanted. It cannot be told to another engine
         any more."""
-        if self._at is _At.OVER:
+        if self._at == _OVER:
             return
         assert self._line is not None, "a piece came before it was wanted"
         self._has_written = self._has_moved = True
@@ -191,19 +174,19 @@ class Exchange:
 
     def abandon(self) -> None:
         """The client has left: so does its call. Harmless afterwards."""
-        if self._at is not _At.OVER:
+        if self._at != _OVER:
             self._end(CLIENT_LEFT, Origin.CLIENT, "client_left")
 
     def stop(self) -> None:
         """The frontend ends and waits no longer: the client is told, and may ask another one. Harmless afterwards."""
-        if self._at is _At.PASSING:
+        if self._at == _PASSING:
             told = AnswerCut(
                 "This frontend is stopping, and the answer was not at its end. Ask again.", code="stopping"
             )
             self._end(self._status, Origin.GATEWAY, told.slug)
             self._client.cut(told)
         else:
-            self._fail(Unavailable("This frontend is stopping.", hint="Ask another frontend.", code="stopping"))
+            self._fail(Unavailable(STOPPING, hint="Ask another frontend.", code="stopping"))
 
     # The engine's side
 
@@ -230,11 +213,11 @@ class Exchange:
         if self._first_byte_s is None:
             self._first_byte_s = self._gateway.clock.monotonic() - self._began
         form = self._form
-        if form is _Form.EVENTS:
+        if form == _EVENTS:
             self._take_events(piece, b"\n\n")
-        elif form is _Form.WHOLE:
+        elif form == _WHOLE:
             self._gather(piece)
-        elif form is _Form.LINES:
+        elif form == _LINES:
             self._take_events(piece, b"\n")
         else:
             self._begin_once()
@@ -249,14 +232,14 @@ class Exchange:
             held.succeeded(now - self._queue_s, (self._first_byte_s or now) - self._queue_s)
         else:
             held.failed()
-        is_passing = self._at is _At.PASSING
+        is_passing = self._at == _PASSING
         rest = b"".join(self._kept) if self._kept else b""
-        if self._form is not _Form.WHOLE:
+        if self._form != _WHOLE:
             self._note_telling(rest)
         usage = self._usage(rest)
         self._sent_bytes += len(rest)
         origin = _blamed_by_status(self._status)
-        head, size_bytes = self._head, self._size_bytes if is_passing or self._form is not _Form.WHOLE else len(rest)
+        head, size_bytes = self._head, self._size_bytes if is_passing or self._form != _WHOLE else len(rest)
         self._end(self._status, origin, "engine_error" if origin is Origin.ENGINE else "", usage)
         client = self._client
         if not is_passing:
@@ -268,7 +251,7 @@ class Exchange:
     def on_lost(self, error: EngineRefused | EngineLost) -> None:
         held, self._line = self._held, None
         assert held is not None
-        if self._at is _At.PASSING:
+        if self._at == _PASSING:
             held.failed()
             self._cut(error)
         elif isinstance(error, EngineRefused) and not self._gateway.is_closing:
@@ -288,7 +271,7 @@ class Exchange:
         if held is not None:
             self._call(held)
         elif self._gateway.is_closing:
-            self._fail(Unavailable("This frontend is stopping.", hint="Ask another frontend.", code="stopping"))
+            self._fail(Unavailable(STOPPING, hint="Ask another frontend.", code="stopping"))
         else:
             self._start_task(self._find(), "wait")
 
@@ -296,7 +279,7 @@ class Exchange:
         outcome = await attempt(self._visit.replica)
         self._task = None
         if isinstance(outcome, Failed):
-            self._fail(_as_error(outcome.error))
+            self._fail(as_error(outcome.error))
         else:
             self._call(outcome.value)
 
@@ -306,7 +289,7 @@ class Exchange:
         self._held = None
         if isinstance(outcome, Failed):
             self._task = None
-            self._fail(_as_error(outcome.error))
+            self._fail(as_error(outcome.error))
         else:
             await self._find()
 
@@ -322,13 +305,13 @@ class Exchange:
             self._try_next()
 
     def _call(self, held: Held) -> None:
-        if self._at is _At.OVER:
+        if self._at == _OVER:
             held.release()
             return
         wish, replica = self._wish, held.replica
         now = self._gateway.clock.monotonic()
         self._held = held
-        self._at = _At.CALLING
+        self._at = _CALLING
         self._attempts += 1
         self._silent_since = now
         self._queue_s = now - self._began
@@ -344,12 +327,12 @@ class Exchange:
             headers=_lines_of(wish),
         )
         try:
-            self._line = self._gateway.lines.send(call, self)
+            self._line = self._gateway.engines.send(call, self)
         except CorralError as error:
             self._fail(error)
 
     def _start_task(self, work: Any, name: str) -> None:
-        self._at = _At.WAITING
+        self._at = _WAITING
         self._task = self._gateway.tasks.start(work, name=name)
 
     # Passing an answer on
@@ -365,15 +348,15 @@ class Exchange:
                 size_bytes = int(value)
         assert self._held is not None
         self._status, self._head, self._size_bytes = status, head, size_bytes
-        self._form = _form_of(kind, size_bytes) if status < 300 else _Form.WHOLE
-        if self._form is not _Form.WHOLE:
+        self._form = _form_of(kind, size_bytes) if status < 300 else _WHOLE
+        if self._form != _WHOLE:
             head += _UNBUFFERED
         if self._gateway.has_response_headers:
             head += self._gateway.named(self._held)
             head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)))
 
     def _gather(self, piece: bytes) -> None:
-        if self._at is _At.PASSING:
+        if self._at == _PASSING:
             self._pass_on(piece)
             return
         self._kept.append(piece)
@@ -401,9 +384,9 @@ class Exchange:
 
     def _begin_once(self) -> None:
         """From here on no other replica can answer instead."""
-        if self._at is not _At.CALLING:
+        if self._at != _CALLING:
             return
-        self._at = _At.PASSING
+        self._at = _PASSING
         if len(self._wish.body) > KEPT_BODY_BYTES:
             self._wish = replace(self._wish, body=b"")
         self._client.begin(self._status, self._head, self._size_bytes)
@@ -423,15 +406,15 @@ class Exchange:
             self._silent_since = now
             return False
         limits, silent_s = self._gateway.timeouts, now - self._silent_since
-        if self._at is _At.PASSING:
+        if self._at == _PASSING:
             limit_s = limits.client_s if self._is_paused else limits.between_s
-        elif self._at is _At.CALLING:
+        elif self._at == _CALLING:
             limit_s = limits.first_byte_s if self._first_byte_s is None else limits.between_s
         else:
             return False
         if not limit_s or silent_s < limit_s:
             return False
-        if self._is_paused and self._at is _At.PASSING:
+        if self._is_paused and self._at == _PASSING:
             error = CorralError("The client reads nothing of its answer.", code="client_stalled")
             self._cut(error, Origin.CLIENT)
         else:
@@ -447,7 +430,7 @@ class Exchange:
             f"The engine of {self._wish.model.name} took the call and said nothing for {limit_s:g} s.",
             hint="A long prompt may take longer: CORRAL_FIRST_BYTE_TIMEOUT_S, CORRAL_BETWEEN_BYTES_TIMEOUT_S.",
         )
-        if self._at is _At.PASSING:
+        if self._at == _PASSING:
             self._cut(silent)
         elif self._has_written or not self._visit.has_others(held.replica.id):
             # Asking the same one again would only take as long again.
@@ -464,23 +447,22 @@ class Exchange:
     # The end
 
     def _fail(self, error: CorralError) -> None:
-        if self._at is not _At.OVER:
+        if self._at != _OVER:
             self._end(error.status, blamed(error), error.slug)
             self._client.fail(error)
 
     def _cut(self, error: CorralError, origin: Origin = Origin.ENGINE) -> None:
         self._hang_up()
-        told = AnswerCut(
-            f"The engine went away in the middle of the answer: {error.message} Ask again.",
-            details={"cause": error.slug},
-        )
-        self._end(self._status, origin, error.slug if origin is Origin.CLIENT else told.slug)
+        lead = "The engine went away in the middle of the answer: " if origin == Origin.ENGINE else ""
+        code = None if origin == Origin.ENGINE else error.slug
+        told = AnswerCut(f"{lead}{error.message} Ask again.", code=code, details={"cause": error.slug})
+        self._end(self._status, origin, told.slug)
         self._client.cut(told)
 
     def _end(self, status: int, origin: Origin, code: str, usage: Usage | None = None) -> None:
         """Let go of everything and tell the listeners, once."""
-        assert self._at is not _At.OVER
-        self._at = _At.OVER
+        assert self._at != _OVER
+        self._at = _OVER
         gateway, wish, held, task = self._gateway, self._wish, self._held, self._task
         gateway.open.discard(self)
         self._hang_up()
@@ -491,7 +473,7 @@ class Exchange:
             task.cancel()
         if usage is None:
             usage = self._usage(b"")
-        is_stream = self._form is not _Form.WHOLE
+        is_stream = self._form != _WHOLE
         is_estimated = is_stream and usage.completion is None and self._events > 0
         gateway.tell(
             Answered(
@@ -528,7 +510,7 @@ class Exchange:
             self._last_telling = piece
 
     def _usage(self, whole: bytes) -> Usage:
-        if self._form is _Form.WHOLE:
+        if self._form == _WHOLE:
             return usage_of(whole) if whole and self._status < 300 else UNKNOWN
         if self._last_telling is None or self._first_telling is None:
             return UNKNOWN
@@ -539,14 +521,14 @@ class Exchange:
         return max(0, self._events - 1) if self._wish.call == "chat" else self._events
 
 
-def _form_of(kind: bytes, size_bytes: int | None) -> _Form:
+def _form_of(kind: bytes, size_bytes: int | None) -> int:
     if kind.startswith(b"application/json"):
-        return _Form.WHOLE
+        return _WHOLE
     if kind.startswith(b"text/event-stream"):
-        return _Form.EVENTS
+        return _EVENTS
     if kind.startswith((b"application/x-ndjson", b"application/jsonl")):
-        return _Form.LINES
-    return _Form.RAW if size_bytes is None and kind.startswith(b"audio/") else _Form.WHOLE
+        return _LINES
+    return _RAW if size_bytes is None and kind.startswith(b"audio/") else _WHOLE
 
 
 def _last_end(got: bytes, end_of_event: bytes) -> int:
@@ -571,10 +553,3 @@ def _blamed_by_status(status: int) -> Origin:
     if status >= 500:
         return Origin.ENGINE
     return Origin.CLIENT if status >= 400 else Origin.NOBODY
-
-
-def _as_error(error: Exception) -> CorralError:
-    if isinstance(error, CorralError):
-        return error
-    log.error("request failed", exc_info=error)
-    return CorralError("Corral made a mistake; the log of this frontend says more.")

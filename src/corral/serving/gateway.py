@@ -6,14 +6,17 @@ over the open exchanges, so a timeout is kept to the second and costs nothing wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+import structlog
 
 from corral.domain.access import Principal
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError
 from corral.ports.answers import Limiter, Listener, NoLimits
-from corral.ports.engines import Headers, Lines
+from corral.ports.engines import Engines, Headers
 from corral.ports.runtime import Clock, Ids
 from corral.ports.traces import Tracer
 from corral.runtime.tasks import Tasks
@@ -24,6 +27,9 @@ from corral.store.use import Served
 if TYPE_CHECKING:
     from corral.serving.exchange import Exchange
 
+log = structlog.get_logger(__name__)
+
+STOPPING = "This frontend is stopping."
 SWEEP_INTERVAL_S = 1.0
 # The client went away before its answer was whole; nobody is told this status, it is only counted.
 CLIENT_LEFT = 499
@@ -98,7 +104,7 @@ class Gateway:
     """`wait_s` is how long a request may wait for its model; 0: as long as the load takes."""
 
     router: Router
-    lines: Lines
+    engines: Engines
     clock: Clock
     ids: Ids
     wait_s: float
@@ -113,6 +119,8 @@ class Gateway:
     tasks: Tasks = field(default_factory=lambda: Tasks("gateway"))
     open: set[Exchange] = field(default_factory=set)
     is_closing: bool = False
+    # What else is looked at in a sweep; told the time, says how many were late.
+    swept: list[Callable[[float], int]] = field(default_factory=list)
     _named: dict[str, tuple[str, list[tuple[bytes, bytes]]]] = field(default_factory=dict)
     # What has to be added to the monotonic clock to get seconds since the epoch.
     _epoch: float = 0.0
@@ -124,10 +132,10 @@ class Gateway:
         self._life = self.ids.secret()[:12]
 
     async def tick(self) -> int:
-        """One sweep; how many exchanges were late."""
+        """One sweep; how many exchanges and connections were late."""
         self._set_epoch()
         now = self.clock.monotonic()
-        return sum(exchange.sweep(now) for exchange in tuple(self.open))
+        return sum(exchange.sweep(now) for exchange in tuple(self.open)) + sum(sweep(now) for sweep in self.swept)
 
     def stop(self) -> int:
         """End what is still under way, with a word to each client; how many that were."""
@@ -137,10 +145,7 @@ class Gateway:
         return len(left)
 
     async def close(self) -> None:
-        """End what is still under way."""
-        self.is_closing = True
-        for exchange in tuple(self.open):
-            exchange.abandon()
+        self.stop()
         await self.tasks.close()
 
     def epoch(self, monotonic: float) -> float:
@@ -208,3 +213,11 @@ def blamed(error: CorralError) -> Origin:
     if error.slug.startswith("engine_"):
         return Origin.ENGINE
     return Origin.CLIENT if error.status < 500 else Origin.GATEWAY
+
+
+def as_error(error: Exception) -> CorralError:
+    """What to say of whatever went wrong."""
+    if isinstance(error, CorralError):
+        return error
+    log.error("request failed", exc_info=error)
+    return CorralError("Corral made a mistake; the log of this frontend says more.")

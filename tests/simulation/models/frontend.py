@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from typing_extensions import override
@@ -15,12 +14,11 @@ from corral.domain.errors import Unavailable
 from corral.domain.model import Blob, ModelFile, StoredFile
 from corral.library.library import Library, LibraryOptions
 from corral.policy.loading import Hold
-from corral.ports.engines import EngineAnswer, EngineCall, EngineLost, EngineRefused
+from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Hearer
 from corral.ports.library import FetchReport
 from corral.runtime.loop import Loop
 from corral.store import files as file_store
 from tests.simulation.chance import Random
-from tests.simulation.clock import SimClock
 from tests.simulation.frontends import SimFrontend
 from tests.simulation.models.host import Engine, Host
 from tests.simulation.operations.gallery import INDEX
@@ -135,49 +133,65 @@ class SimEngines:
         self.served: list[Served] = []
         self.under_way = 0
 
-    @asynccontextmanager
-    async def call(self, call: EngineCall) -> AsyncIterator[EngineAnswer]:
+    def send(self, call: EngineCall, hearer: Hearer) -> SimLine:
+        """In a task of the process that calls: it ends with it."""
+        return SimLine(asyncio.get_running_loop().create_task(self._answer(call, hearer), name=f"call {call.address}"))
+
+    async def _answer(self, call: EngineCall, hearer: Hearer) -> None:
         name, _, port = call.address.partition(":")
         host, clock = self._hosts[name], self._around.clock
         await clock.sleep(self._rng.uniform(0, 0.02))
         if not host.has_power or self._around.loop.is_frozen(name):
             await clock.sleep(SILENT_S)
-            raise EngineLost(f"{call.address} does not answer.")
+            hearer.on_lost(EngineLost(f"{call.address} does not answer."))
+            return
         engine = host.listening(int(port))
         if engine is None:
-            raise EngineRefused(f"Nobody listens at {call.address}.")
-        if engine.secret != call.key:
-            yield _Answer(engine, clock, 0.0, status=401)
-            return
-        wanted = call.body.decode()
+            hearer.on_lost(EngineRefused(f"Nobody listens at {call.address}."))
+        elif engine.secret != call.key:
+            hearer.on_head(401, [])
+        else:
+            await self._serve(engine, call.body.decode(), hearer)
+
+    async def _serve(self, engine: Engine, wanted: str, hearer: Hearer) -> None:
         if wanted != engine.wish.model:
             self._around.violated(f"a request for {wanted} was given to an engine of {engine.wish.model}")
-        process = str(MACHINE.get())
-        at_s = self._around.now()
-        self.served.append(Served(at_s=at_s, frontend=process, model=wanted, revision=engine.wish.revision))
+        self.served.append(
+            Served(at_s=self._around.now(), frontend=str(MACHINE.get()), model=wanted, revision=engine.wish.revision)
+        )
         self.under_way += 1
         try:
-            yield _Answer(engine, clock, self._rng.uniform(0.1, ANSWER_LONGEST_S))
+            hearer.on_head(200, [(b"content-type", b"application/json")])
+            async with asyncio.timeout(self._rng.uniform(0.1, ANSWER_LONGEST_S)):
+                await engine.ended.wait()
+            lost: EngineLost | None = EngineLost("The engine went away.")
+        except TimeoutError:
+            lost = None
         finally:
             self.under_way -= 1
+        if lost is not None:
+            hearer.on_lost(lost)
+        else:
+            hearer.on_body(b"{}")
+            hearer.on_end()
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    engine: Engine
-    clock: SimClock
-    takes_s: float
-    status: int = 200
-    content_type: str = "application/json"
+class SimLine:
+    task: asyncio.Task[None]
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        try:
-            async with asyncio.timeout(self.takes_s):
-                await self.engine.ended.wait()
-        except TimeoutError:
-            yield b"{}"
-        else:
-            raise EngineLost("The engine went away.")
+    def pause(self) -> None:
+        return
+
+    def resume(self) -> None:
+        return
+
+    def write(self, piece: bytes, *, is_last: bool = False) -> None:
+        raise AssertionError("no simulated request is in pieces", piece, is_last)
+
+    def hang_up(self) -> None:
+        if self.task is not asyncio.current_task():
+            self.task.cancel()
 
 
 class ModelsCore(Core):

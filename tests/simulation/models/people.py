@@ -15,9 +15,10 @@ from typing_extensions import override
 
 from corral.app.core import Core
 from corral.client.client import CorralClient
+from corral.domain.access import Principal
 from corral.domain.errors import CorralError, Unavailable
-from corral.serving.relay import Wish
-from corral.serving.use import Held
+from corral.serving.asking import asking
+from corral.serving.gateway import Wish
 from corral.wire.loads import LoadIn, UnloadIn
 from tests.simulation.admin import client_over
 from tests.simulation.clock import SimClock, SimIds
@@ -33,6 +34,7 @@ TIMEOUT_S = 20.0
 PAUSE_S = 4.0
 ASK_PAUSE_S = 3.0
 BACKENDS = ("engine", "tool")
+ANYBODY = Principal(key_id="clients", name="clients")
 NAMES = ("chat", "code", "embed", "speech", "vision", "tiny")
 MODEL_REFUSALS = REFUSALS | {
     "model_not_found",
@@ -277,16 +279,6 @@ class Asked:
     outcome: str = ""
 
 
-class Sink:
-    """`serving.relay.Sink`: looks at nothing."""
-
-    async def begin(self, status: int, content_type: str, held: Held, size_bytes: int | None) -> None:
-        return
-
-    async def piece(self, body: bytes, *, is_last: bool = False) -> None:
-        return
-
-
 class Clients:
     """Ask for models at frontends that are well, mostly for the same few, so that others go cold."""
 
@@ -316,11 +308,20 @@ class Clients:
         return asked
 
     async def _ask(self, core: Core, name: str, number: int) -> None:
-        relay = core.parts.relay
+        gateway = core.parts.gateway
         outcome = "ended"
         try:
-            model = await relay.router.resolve(name)
-            await relay.pass_on(Wish(model=model, path="/v1/chat/completions", body=model.name.encode()), Sink())
+            model = await gateway.router.resolve(name)
+            wish = Wish(
+                model=model,
+                call="chat",
+                path="/v1/chat/completions",
+                body=model.name.encode(),
+                principal=ANYBODY,
+                request_id=str(number),
+            )
+            async with asking(gateway, wish) as answer:
+                await answer.read()
             outcome = "answered"
         except CorralError as error:
             outcome = error.slug

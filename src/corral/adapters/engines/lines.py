@@ -11,12 +11,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
-from contextlib import AbstractAsyncContextManager
 
-from corral.adapters.engines.calling import called
 from corral.adapters.engines.connection import Connection
 from corral.adapters.engines.head import Heads
-from corral.ports.engines import EngineAnswer, EngineCall, EngineLost, EngineRefused, Hearer, Line
+from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Hearer, Line
 from corral.runtime.tasks import Tasks
 
 CONNECT_TIMEOUT_S = 5.0
@@ -125,7 +123,7 @@ class PiecesLine(HttpLine):
 
 
 class HttpEngines:
-    """A service: its connections are closed with it. Implements `ports.engines.Lines`."""
+    """A service: its connections are closed with it. Implements `ports.engines.Engines`."""
 
     name = "engines"
 
@@ -170,10 +168,6 @@ class HttpEngines:
                 return line
         self.connect(line)
         return line
-
-    def call(self, call: EngineCall) -> AbstractAsyncContextManager[EngineAnswer]:
-        """The same for who would rather wait than be called back."""
-        return called(self, call)
 
     def _send_pieces(self, line: PiecesLine) -> Line:
         """Always on a new connection: such a body cannot be sent twice."""

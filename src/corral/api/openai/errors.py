@@ -6,6 +6,7 @@ What our own envelope has beside these stays in it: clients of ours read one for
 from __future__ import annotations
 
 import json
+import math
 
 from starlette.types import Send
 
@@ -13,6 +14,7 @@ from corral.api.errors import RETRY_AFTER_S, envelope
 from corral.domain.errors import CorralError, Unavailable
 from corral.serving.errors import ModelLoading
 
+STREAM = "text/event-stream"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 # OpenAI's own word, which its users' programs look for.
 _CODES = {"not_authenticated": "invalid_api_key"}
@@ -36,13 +38,19 @@ def _type(error: CorralError) -> str:
 
 
 def headers(error: CorralError) -> list[tuple[bytes, bytes]]:
-    if isinstance(error, ModelLoading):
-        return [(b"retry-after", str(error.details["retry_after_s"]).encode())]
+    if isinstance(after_s := error.details.get("retry_after_s"), int | float):
+        return [(b"retry-after", b"%d" % math.ceil(after_s))]
     if isinstance(error, Unavailable):
         return [(b"retry-after", str(RETRY_AFTER_S).encode())]
     if error.status == 401:
         return [(b"www-authenticate", b"Bearer")]
     return []
+
+
+def event(error: CorralError) -> bytes:
+    """The last event of a stream that broke off."""
+    said = {"message": error.message, "type": _type(error), "code": error.slug, "param": None}
+    return b"data: " + json.dumps({"error": said}).encode() + b"\n\n"
 
 
 async def answer(send: Send, path: str, error: CorralError, request_id: str | None) -> None:

@@ -1,0 +1,114 @@
+"""From a request for a model to a wish: who asks, for which model, and the body as its engine gets it.
+
+`wish_now` decides in memory and at once; it is all that a warm request needs. `wish_later` asks the registry for what
+is not in memory. Both say the same, and both are used by the hot path and by the ASGI routes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from corral.access.allowed import may_ask
+from corral.api.openai import body as bodies
+from corral.api.openai.scan import model_name
+from corral.api.parts import Parts
+from corral.domain.access import Principal
+from corral.domain.errors import InvalidRequest, NotAllowed
+from corral.serving.gateway import Wish
+from corral.store.use import Served
+
+# Paths that are answered by a model, and what they ask of it.
+CALLS = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "completions",
+    "/v1/embeddings": "embeddings",
+}
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?", re.ASCII | re.IGNORECASE)
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the head of a request says."""
+
+    path: str
+    call: str
+    secret: str | None = field(default=None, repr=False)
+    wait_s: float | None = None
+    traceparent: str = ""
+
+
+def preferred_wait_s(prefer: str) -> float | None:
+    """`Prefer: wait=2` (RFC 7240): how long the client wants to wait for a model that has to be loaded."""
+    found = _WAIT.search(prefer)
+    return float(found[1]) if found else None
+
+
+def trace_context(given: str) -> str:
+    """What a client sent, if it can be sent on."""
+    return given if _TRACEPARENT.fullmatch(given) else ""
+
+
+def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish | None:
+    """None: memory is not enough. `CorralError`: refused."""
+    principal = parts.directory.known(asked.secret) if asked.secret else None
+    if principal is None:
+        return None
+    name, sent = _read(body)
+    model = parts.gateway.router.snapshot.find(name)
+    if model is None or not model.is_enabled:
+        return None
+    return _wish(asked, principal, model, _Sent(name, body, sent), request_id)
+
+
+async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish:
+    """As `wish_now`, but what is not known here may be in the registry."""
+    principal = await parts.directory.principal(asked.secret)
+    name, sent = _read(body)
+    model = await parts.gateway.router.resolve(name)
+    return _wish(asked, principal, model, _Sent(name, body, sent), request_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    name: str
+    raw: bytes
+    # Decoded, if it had to be.
+    body: bodies.Body | None
+
+
+def _read(body: bytes) -> tuple[str, bodies.Body | None]:
+    name = model_name(body)
+    if name is not None:
+        return name, None
+    sent = bodies.read(body)
+    return sent.model, sent
+
+
+def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, request_id: str) -> Wish:
+    if principal.models is not None and not may_ask(principal, model.name, model.names):
+        raise NotAllowed(
+            f"This key may not ask for {model.name}.",
+            hint="GET /v1/models lists what it may ask for.",
+            code="model_not_allowed",
+        )
+    if model.serves and asked.call not in model.serves:
+        raise InvalidRequest(
+            f"Model {model.name} does not answer {asked.call}; it is for {', '.join(model.serves)}.",
+            code="model_serves_other",
+        )
+    raw = sent.raw
+    if model.defaults or sent.name != model.name:
+        raw = (sent.body or bodies.read(raw)).for_engine(model.name, model.defaults, asked.call)
+    return Wish(
+        model=model,
+        call=asked.call,
+        path=asked.path,
+        body=raw,
+        principal=principal,
+        request_id=request_id,
+        wait_s=asked.wait_s,
+        received_bytes=len(sent.raw),
+        traceparent=asked.traceparent,
+    )

@@ -1,0 +1,31 @@
+"""Answers as bytes: heads, chunks, and errors in the caller's envelope."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from corral.api.openai import errors
+from corral.domain.errors import CorralError
+
+LAST_CHUNK = b"0\r\n\r\n"
+_KNOWN = {status.value: status.phrase for status in HTTPStatus}
+_STATUS_LINES = {
+    status: f"HTTP/1.1 {status} {_KNOWN.get(status, '')}\r\n".encode("ascii") for status in range(200, 600)
+}
+Lines = list[tuple[bytes, bytes]]
+
+
+def head(status: int, lines: Lines, common: bytes, framing: bytes) -> bytes:
+    """`common` and `framing` are whole lines. Names and values come from our own parsers, without line breaks."""
+    status_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+    return b"".join([status_line, common, *[b"%b: %b\r\n" % line for line in lines], framing, b"\r\n"])
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def failure(path: str, error: CorralError, request_id: str) -> tuple[Lines, bytes]:
+    """The lines and the body of an answer that is an error."""
+    body = errors.rendered(path, error, request_id)
+    return [(b"content-type", b"application/json"), *errors.headers(error)], body

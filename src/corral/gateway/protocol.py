@@ -1,0 +1,461 @@
+"""A connection of a client: the plain form of the hot calls is answered here, everything else by uvicorn.
+
+    IDLE ──POST /v1/chat/completions …──> HEAD ──> BODY ──> ANSWERING ──> IDLE
+      └──anything else──> uvicorn's protocol, until its answer is out ──────┘
+
+Both kinds mix on one connection, in order: a request is ours only where a message begins and nothing of uvicorn's is
+under way. Guarantee: uvicorn sees all bytes of its requests and none of ours; one answer for each request, in their
+order; what a client sends ahead or does not read is bounded here and held back at its source. Limit: a request that is
+not plain (`head.py`), or that stands behind one of uvicorn's, is uvicorn's; the same routes answer it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from corral.api.middleware import DRAINED_BYTES_MAX, INFERENCE_BODY_BYTES_MAX
+from corral.api.openai import errors
+from corral.api.openai.asked import wish_later, wish_now
+from corral.api.parts import Parts
+from corral.domain.errors import CorralError, InvalidRequest, TooLarge
+from corral.gateway import answers
+from corral.gateway.head import END, HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, read_head
+from corral.runtime.guard import Failed, attempt
+from corral.serving.exchange import Exchange
+from corral.serving.gateway import Wish, as_error
+
+# What a client may send ahead of the answer that it waits for.
+AHEAD_BYTES_MAX = 64 * 1024
+# A head has to be whole after so long, …
+HEAD_S = 10.0
+# … and a body after so long and a second more for each so many bytes of it that have come.
+BODY_S = 30.0
+BODY_BYTES_PER_S = 1024
+_STREAM = b"text/event-stream"
+
+
+# How far our request has come. Plain numbers: members of an enum cost several times as much to look at. Draining: a
+# body that is too large is read to its end, so that its client reads what we say.
+_IDLE, _HEAD, _BODY, _DRAINING, _ANSWERING = range(5)
+
+
+class Switchboard:
+    """What the connections of one server share. `connections` is made by `protocol_class`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.connections: set[GatewayProtocol] = set()
+        self._dated: list[tuple[bytes, bytes]] | None = None
+        self._common = b""
+        parts.gateway.swept.append(self.sweep)
+
+    def common_lines(self, default: list[tuple[bytes, bytes]]) -> bytes:
+        """Those of every answer, such as the date; uvicorn makes a new list once a second."""
+        if default is not self._dated:
+            self._dated = default
+            self._common = b"".join(b"%b: %b\r\n" % line for line in default)
+        return self._common
+
+    def sweep(self, now: float) -> int:
+        """Close the connections that keep us waiting. How many."""
+        return sum(connection.sweep(now) for connection in tuple(self.connections))
+
+    @property
+    def busy(self) -> int:
+        """How many connections have an answer under way."""
+        return sum(connection.is_busy for connection in self.connections)
+
+    def protocol_class(self) -> type[GatewayProtocol]:
+        """What `uvicorn.Config(http=…)` is given."""
+        switchboard = self
+
+        class Protocol(GatewayProtocol):
+            board = switchboard
+
+        return Protocol
+
+
+class GatewayProtocol(HttpToolsProtocol):
+    """Also a `serving.gateway.Client`: where the answer of the present exchange goes."""
+
+    board: Switchboard
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._at = _IDLE
+        # Came, and belongs to nobody yet.
+        self._early = b""
+        self._is_taking = False
+        self._has_moved = True
+        # When the present state, or the present lack of movement, began.
+        self._since = 0.0
+        self._closes = False
+        # Of uvicorn's side.
+        self._is_their_head = False
+        self._is_their_message = False
+        self._is_theirs_for_good = False
+        self._their_head_bytes = 0
+        # Of our request.
+        self._raw_head = b""
+        self._head: Head | None = None
+        self._pieces: list[bytes] = []
+        self._left_bytes = 0
+        self._request_id = ""
+        self._exchange: Exchange | None = None
+        self._slow: asyncio.Task[Any] | None = None
+        # Of our answer.
+        self._unsent_head = b""
+        self._is_chunked = False
+        self._is_stream = False
+
+    @property
+    def is_busy(self) -> bool:
+        """A request is being read or answered, ours or uvicorn's."""
+        return self._at != _IDLE or not self._is_uvicorn_idle()
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self.board.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.board.connections.discard(self)
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.abandon()
+        if self._slow is not None:
+            self._slow.cancel()
+        self._pieces = []
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._has_moved = True
+        if self._at == _ANSWERING:
+            self._keep(data)
+        elif _BODY <= self._at <= _DRAINING:
+            self._take_body(data)
+        elif self._is_uvicorn_idle():
+            self._take(self._early + data if self._early else data)
+        else:
+            self._give(data)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._exchange is not None:
+            self._exchange.pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._exchange is not None:
+            self._exchange.resume()
+        elif self._early and self._at == _IDLE:
+            self._go_on(b"")
+
+    def shutdown(self) -> None:
+        """Called by the server when it stops: what is under way may end, and nothing follows it."""
+        if self._at >= _BODY:
+            self._closes = True
+        else:
+            super().shutdown()
+
+    # Ours or theirs
+
+    def _is_uvicorn_idle(self) -> bool:
+        if self._is_their_message or self._is_theirs_for_good:
+            return False
+        # uvicorn says that there always is one; before its first request there is none.
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _take(self, data: bytes) -> None:
+        """Requests from the beginning of a message on, until one has to be waited for, or its client has to read."""
+        self._early = b""
+        self._is_taking = True
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        while data and self._at <= _HEAD and not self.flow.write_paused and not self.transport.is_closing():
+            is_ours = begins_ours(data)
+            end = data.find(END) if is_ours else -1
+            if is_ours is False:
+                self._at = _IDLE
+                self._give(data)
+                data = b""
+            elif is_ours and 0 <= end <= HEAD_BYTES_MAX:
+                data = self._take_head(data, end + len(END))
+            elif len(data) > HEAD_BYTES_MAX:
+                self._refuse_head()
+                data = b""
+            else:
+                self._wait_for_head(data)
+                data = b""
+        self._is_taking = False
+        if data:
+            self._keep(data)
+
+    def _give(self, data: bytes) -> None:
+        """To uvicorn."""
+        if self._is_their_head:
+            self._their_head_bytes += len(data)
+        super().data_received(data)
+        if self._is_their_head and self._their_head_bytes > HEAD_BYTES_MAX:
+            self._refuse_head()
+
+    def _keep(self, data: bytes) -> None:
+        """Sent ahead: it waits for its turn, and so does its client when it is much."""
+        self._early += data
+        if len(self._early) > AHEAD_BYTES_MAX:
+            self.flow.pause_reading()
+
+    def _wait_for_head(self, data: bytes) -> None:
+        self._early = data
+        if self._at == _IDLE:
+            self._at = _HEAD
+            self._since = self.board.parts.clock.monotonic()
+
+    def _refuse_head(self) -> None:
+        self._at = _IDLE
+        self._say_and_close(431, f"The head of a request may have {HEAD_BYTES_MAX // 1024} KiB.")
+
+    # uvicorn's parser, listened to
+
+    def on_message_begin(self) -> None:
+        self._is_their_message = self._is_their_head = True
+        self._their_head_bytes = 0
+        self._since = self.board.parts.clock.monotonic()
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) > HEADERS_MAX:
+            raise httptools.HttpParserError("too many headers")
+
+    def on_headers_complete(self) -> None:
+        self._is_their_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_their_message = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._has_moved = True
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # What follows is another protocol, which nobody here speaks.
+        self._is_theirs_for_good = True
+        super()._unsupported_upgrade_warning()
+
+    # Our request
+
+    def _take_head(self, data: bytes, end: int) -> bytes:
+        """What of `data` is behind the request."""
+        raw = data if end == len(data) else data[:end]
+        # A client that stays often sends the same head again.
+        head = self._head if raw == self._raw_head else read_head(raw)
+        if head is None or self.board.parts.not_ready() is not None:
+            self._at = _IDLE
+            self._give(data)
+            return b""
+        self._raw_head, self._head = raw, head
+        rest_bytes = len(data) - end
+        if rest_bytes >= head.size_bytes <= INFERENCE_BODY_BYTES_MAX:
+            body_end = end + head.size_bytes
+            self._answer(data[end:body_end])
+            return data[body_end:]
+        self._at = _BODY if head.size_bytes <= INFERENCE_BODY_BYTES_MAX else _DRAINING
+        self._since = self.board.parts.clock.monotonic()
+        self._left_bytes = head.size_bytes
+        self._take_body(data[end:])
+        return b""
+
+    def _take_body(self, data: bytes) -> None:
+        rest = b""
+        if len(data) > self._left_bytes:
+            data, rest = data[: self._left_bytes], data[self._left_bytes :]
+        self._left_bytes -= len(data)
+        if self._at == _BODY:
+            self._pieces.append(data)
+        if self._left_bytes and not self._is_too_much():
+            return
+        pieces, self._pieces = self._pieces, []
+        self._is_taking = True
+        if self._at == _BODY:
+            self._answer(b"".join(pieces))
+        else:
+            self._closes = self._closes or bool(self._left_bytes)
+            self._turn_away(
+                TooLarge(
+                    f"The body is larger than {INFERENCE_BODY_BYTES_MAX // 1024} KiB.",
+                    hint="Long documents can be asked about in parts.",
+                )
+            )
+        self._is_taking = False
+        self._go_on(rest)
+
+    def _is_too_much(self) -> bool:
+        assert self._head is not None
+        return self._at == _DRAINING and self._head.size_bytes - self._left_bytes > DRAINED_BYTES_MAX
+
+    def _answer(self, body: bytes) -> None:
+        head, board = self._head, self.board
+        assert head is not None
+        self._at = _ANSWERING
+        self._request_id = head.request_id or board.parts.gateway.new_request_id()
+        try:
+            wish = wish_now(board.parts, head.asked, body, self._request_id)
+        except CorralError as error:
+            self._turn_away(error)
+            return
+        if wish is not None:
+            self._start(wish)
+        else:
+            self._slow = board.parts.gateway.tasks.start(self._answer_later(body), name="look up")
+
+    async def _answer_later(self, body: bytes) -> None:
+        """The key or the model is not in memory."""
+        head, parts = self._head, self.board.parts
+        assert head is not None
+        outcome = await attempt(lambda: wish_later(parts, head.asked, body, self._request_id))
+        self._slow = None
+        if isinstance(outcome, Failed):
+            self._turn_away(as_error(outcome.error))
+        else:
+            self._start(outcome.value)
+
+    def _start(self, wish: Wish) -> None:
+        exchange = self._exchange = Exchange(self.board.parts.gateway, wish, self)
+        if self.flow.write_paused:
+            exchange.pause()
+        exchange.start()
+
+    def _turn_away(self, error: CorralError) -> None:
+        head = self._head
+        assert head is not None
+        self._at = _ANSWERING
+        if not self._request_id:
+            self._request_id = head.request_id or self.board.parts.gateway.new_request_id()
+        self.board.parts.gateway.turned_away(error, call=head.asked.call, request_id=self._request_id)
+        self.fail(error)
+
+    # Our answer: `serving.gateway.Client`
+
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
+        head = self._head
+        assert head is not None
+        self._is_stream = any(name == b"content-type" and value.startswith(_STREAM) for name, value in headers)
+        if not head.is_kept_alive:
+            self._closes = True
+        self._is_chunked = size_bytes is None and not head.is_http_1_0
+        framing = b"connection: close\r\n" if self._closes else b""
+        if size_bytes is not None:
+            framing += b"content-length: %d\r\n" % size_bytes
+        elif self._is_chunked:
+            framing += b"transfer-encoding: chunked\r\n"
+        common = self.board.common_lines(self.server_state.default_headers)
+        own = b"%bx-request-id: %b\r\n" % (common, self._request_id.encode())
+        self._unsent_head = answers.head(status, headers, own, framing)
+
+    def piece(self, data: bytes) -> None:
+        framed = answers.chunk(data) if self._is_chunked else data
+        if self._unsent_head:
+            framed, self._unsent_head = self._unsent_head + framed, b""
+        self.transport.write(framed)
+
+    def end(self) -> None:
+        last = self._unsent_head + (answers.LAST_CHUNK if self._is_chunked else b"")
+        self._unsent_head = b""
+        if last:
+            self.transport.write(last)
+        self._answered()
+
+    def fail(self, error: CorralError) -> None:
+        head = self._head
+        assert head is not None
+        lines, body = answers.failure(head.asked.path, error, self._request_id)
+        self.begin(error.status, lines, len(body))
+        self.piece(body)
+        self.end()
+
+    def cut(self, error: CorralError) -> None:
+        if self._is_stream:
+            self.piece(errors.event(error))
+            self.end()
+        else:
+            # Without its end, so that nobody takes it for whole.
+            self._exchange = None
+            self.transport.close()
+
+    def wants_more(self, *, is_wanted: bool) -> None:
+        raise AssertionError("our bodies are whole before they are sent", is_wanted)
+
+    def _answered(self) -> None:
+        self._exchange = None
+        self._request_id = ""
+        self._at = _IDLE
+        self._has_moved = True
+        self.server_state.total_requests += 1
+        if self._closes:
+            self.transport.close()
+        elif not self._is_taking:
+            self._go_on(b"")
+
+    def _go_on(self, rest: bytes) -> None:
+        """With what was sent ahead."""
+        data, self._early = self._early + rest if self._early else rest, b""
+        if self._at != _IDLE:
+            if data:
+                self._keep(data)
+            return
+        self.flow.resume_reading()
+        if data:
+            self._take(data)
+
+    # Being late
+
+    def sweep(self, now: float) -> bool:
+        """Called once a second. True if the client kept us waiting for too long, and is left."""
+        if self._at == _HEAD or self._is_their_head:
+            return self._leave_if(now - self._since > HEAD_S)
+        if _BODY <= self._at <= _DRAINING:
+            assert self._head is not None
+            came = self._head.size_bytes - self._left_bytes
+            return self._leave_if(now - self._since > BODY_S + came / BODY_BYTES_PER_S)
+        if self._at == _IDLE and self._is_uvicorn_idle():
+            if self._has_moved:
+                self._has_moved = False
+                self._since = now
+            elif now - self._since > self.timeout_keep_alive:
+                self.transport.close()
+                return True
+        return False
+
+    def _leave_if(self, is_late: bool) -> bool:  # noqa: FBT001 - a question asked in one line
+        if is_late:
+            error = InvalidRequest("The request did not come to its end in time.", code="request_timeout")
+            self._say_and_close(408, error.message)
+        return is_late
+
+    def _say_and_close(self, status: int, sentence: str) -> None:
+        """To a client whose request was not understood, so neither is its dialect."""
+        if self.transport.is_closing():
+            return
+        lines = [(b"content-type", b"text/plain; charset=utf-8")]
+        framing = b"content-length: %d\r\nconnection: close\r\n" % len(sentence)
+        common = self.board.common_lines(self.server_state.default_headers)
+        self._pieces, self._early = [], b""
+        self.transport.write(answers.head(status, lines, common, framing) + sentence.encode("ascii"))
+        self.transport.close()

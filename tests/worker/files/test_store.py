@@ -272,6 +272,16 @@ async def test_what_no_model_uses_is_collected_once_it_is_old(node: Node, monkey
     assert {blob.sha256 for blob in node.store.whole()} == {item(ONE).sha256}
 
 
+async def test_a_content_that_is_removed_while_it_is_written_to_the_disk_leaves_no_note(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.have(item(ONE))
+    monkeypatch.setattr(node.store, "_sync", lambda _sha256: True)
+    await node.files.delete("m")
+    await node.store.settle(item(ONE).sha256)
+    assert contents(node) == set()
+
+
 async def test_a_model_without_files_has_an_empty_folder(node: Node) -> None:
     folder = await node.files.have("m", "r1", (), (), _Silent())
     assert list(folder.iterdir()) == []

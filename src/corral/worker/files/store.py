@@ -177,7 +177,12 @@ class BlobStore:
 
     async def settle(self, sha256: str) -> None:
         """See to it that a content is on the disk, also after a power cut; it may be used long before."""
-        await in_thread(lambda _stop: self._settle(sha256))
+        if not await in_thread(lambda _stop: self._sync(sha256)):
+            return
+        # One that was removed meanwhile gets no note any more.
+        async with self._changing:
+            if sha256 in self._whole:
+                await asyncio.to_thread(self._note_on_disk, sha256)
 
     # --- models ---
 
@@ -258,15 +263,18 @@ class BlobStore:
         self._write_note(partial.sha256, boot=machine_boot())
         partial.note_path.unlink(missing_ok=True)
 
-    def _settle(self, sha256: str) -> None:
+    def _sync(self, sha256: str) -> bool:
         try:
             descriptor = os.open(self.path(sha256), os.O_RDONLY)
         except OSError:
-            return
+            return False
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        return True
+
+    def _note_on_disk(self, sha256: str) -> None:
         note = _read_note(self._note(sha256))
         if note.get("boot") == machine_boot():
             # Size and time stay as they were noted: what was changed since is noticed.

@@ -38,7 +38,7 @@ ONE = sums_of(1)
 COUNTED = {
     "an answer": (answered(), ONE),
     "a stream that its engine broke off": (answered(origin=Origin.ENGINE), replace(ONE, errors=1)),
-    "a stream that its client left": (answered(origin=Origin.CLIENT), ONE),
+    "a stream that its client left": (answered(status=499, origin=Origin.CLIENT), ONE),
     "an engine's refusal": (answered(status=400, origin=Origin.CLIENT), replace(ONE, errors=1)),
     "an engine's failure": (answered(status=500, origin=Origin.ENGINE), replace(ONE, errors=1)),
     "no replica in time": (answered(status=503, origin=Origin.GATEWAY, replica_id=""), replace(ONE, errors=1)),
@@ -51,6 +51,10 @@ COUNTED = {
 NOT_COUNTED = {
     "an unknown key": answered(status=401, key_id="", replica_id="", origin=Origin.CLIENT),
     "an unknown model": answered(status=404, model="", replica_id="", origin=Origin.CLIENT),
+    "a frontend that stops, before anybody knew who asks": answered(
+        status=503, key_id="", replica_id="", origin=Origin.GATEWAY
+    ),
+    "a client that left the queue": answered(status=499, replica_id="", origin=Origin.CLIENT),
     "a limit that was reached": answered(status=429, replica_id="", origin=Origin.CLIENT),
 }
 

@@ -113,7 +113,7 @@ async def running_frontend(
         listener,
         protocol=Switchboard(core.parts).protocol_class(),
     )
-    services = Services([http, credentials, bus, engines, core])
+    services = Services([core.metering, http, credentials, bus, engines, core])
     starting = asyncio.create_task(services.start())
     if waits:
         await starting

@@ -43,6 +43,8 @@ from corral.loading import removing, stopping
 from corral.loading.placing import PlaceOptions
 from corral.loading.request import Wanted
 from corral.loading.service import Loading, LoadingOptions, LoadingWorld
+from corral.metering import shipping as metering
+from corral.metering.shipping import Metering
 from corral.models import rules as rule_flow
 from corral.models.gallery import ModelGallery, read_models
 from corral.nodes.commands import note_bus
@@ -136,12 +138,13 @@ class Core:
         self.limits = Limits(world.database, world.clock)
         self.gateway = self._make_gateway()
         self.insight = self._make_insight()
+        self.metering = self._make_metering()
         self.keeper = self._make_keeper()
         self.feed = Feed(world.database, self._follow, self._reread)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
         self._presence = Presence(world.database, self._row())
-        self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s)
+        self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s, options.usage_retention_s)
         self.replicas = ReplicaCheck(world.database, self.leader, self.loading.ask_running)
         self.scaling = Scaling(world.database, self.leader, self._ask_for, idle_s=options.model_idle_s)
         self._loops = self._make_loops()
@@ -281,7 +284,8 @@ class Core:
         self.trace_loop = self._loop("traces", tracing.INTERVAL_S, self.insight.send_traces)
         self.sweep_loop = self._loop("sweep", SWEEP_INTERVAL_S, self.gateway.tick)
         # They run from the first request on, which may be answered before PostgreSQL is there.
-        self._first_loops = (self.sweep_loop, self.insight_loop, self.trace_loop)
+        self.usage_loop = self._loop("usage", metering.INTERVAL_S, self.metering.tick)
+        self._first_loops = (self.sweep_loop, self.insight_loop, self.trace_loop, self.usage_loop)
         self.stop_loop = self._loop("stops", stopping.INTERVAL_S, self.loading.stopper.tick)
         self.removal_loop = self._loop("removals", removing.INTERVAL_S, self.loading.remover.tick)
         self.replica_loop = self._loop("replicas", replica_checks.INTERVAL_S, self.replicas.tick, leader_only=True)
@@ -406,6 +410,13 @@ class Core:
         self.gateway.tracer = insight.traces
         self.metrics.registry.register(RequestCollector(insight))
         return insight
+
+    def _make_metering(self) -> Metering:
+        world = self._world
+        made = Metering(world.database, world.clock, world.ids, self._options.usage_dir)
+        self.gateway.listeners.append(made.spool)
+        self.health.add(made.trouble)
+        return made
 
     def _make_keeper(self) -> Keeper | None:
         if self._world.kept is None:

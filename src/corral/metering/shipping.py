@@ -93,6 +93,10 @@ class Metering:
             disk_trouble=self.spool.trouble,
         )
 
+    def trouble(self) -> str | None:
+        """What does not work, in a sentence; None: all is well."""
+        return " ".join(self.waiting().sentences) or None
+
     async def start(self) -> None:
         self.spool.open()
 

@@ -32,13 +32,21 @@ LOCK = "lock"
 FILE_BYTES_MAX = 16 * 1024 * 1024
 # Sums of one batch in memory: some 20 MB.
 BUCKETS_MAX = 50_000
+# The status of a request whose client has left.
+CLIENT_LEFT = 499
+OURS = frozenset({Origin.ENGINE, Origin.GATEWAY})
 # A disk that stays full is told this often.
 TELL_EVERY_S = 60.0
 
 
 def is_counted(record: Answered) -> bool:
-    """What reached a replica, and what was our fault. A request that was refused before is nobody's usage."""
-    return bool(record.replica_id) or record.status >= 500
+    """What reached a replica, and what of a known caller failed here. What was refused before is nobody's usage."""
+    return bool(record.replica_id) or (record.status >= 500 and bool(record.key_id))
+
+
+def is_error(record: Answered) -> bool:
+    """A client that leaves is none."""
+    return (record.status >= 400 and record.status != CLIENT_LEFT) or record.origin in OURS
 
 
 @dataclass(slots=True)
@@ -104,7 +112,7 @@ class Spool:
         prompt, cached = record.prompt_tokens or 0, record.cached_tokens or 0
         completion = record.completion_tokens or 0
         estimated = completion if record.is_estimated else 0
-        error = record.status >= 400 or record.origin is Origin.ENGINE or record.origin is Origin.GATEWAY
+        error = is_error(record)
         self._requests += 1
         sums = entry.sums
         sums.requests += 1

@@ -10,6 +10,7 @@ from corral.store import access as access_store
 from corral.store import cluster as cluster_store
 from corral.store import operations as operation_store
 from corral.store import outbox
+from corral.store import usage as usage_store
 from corral.store.database import Database
 
 DAY_S = 24 * 3600.0
@@ -22,6 +23,8 @@ AUDIT_KEPT_S = 365 * DAY_S
 # The record of operations: so long, and so many.
 OPERATIONS_KEPT_S = 30 * DAY_S
 OPERATIONS_KEPT = 5000
+# A year, and a month to write the bill of it.
+USAGE_KEPT_S = 400 * DAY_S
 
 
 class Presence:
@@ -47,13 +50,17 @@ class Pruned:
     audit: int
     frontends: int
     operations: int
+    usage: int
 
 
 class Pruner:
-    def __init__(self, database: Database, leader: Leader, outbox_retention_s: float) -> None:
+    def __init__(
+        self, database: Database, leader: Leader, outbox_retention_s: float, usage_retention_s: float = USAGE_KEPT_S
+    ) -> None:
         self._database = database
         self._leader = leader
         self._outbox_retention_s = outbox_retention_s
+        self._usage_retention_s = usage_retention_s
 
     async def tick(self) -> Pruned:
         async with self._database.transaction() as tx:
@@ -64,4 +71,5 @@ class Pruner:
                 audit=await access_store.prune_audit(tx, AUDIT_KEPT_S),
                 frontends=await cluster_store.prune_frontends(tx, FRONTEND_KEPT_S),
                 operations=await operation_store.prune(tx, age_s=OPERATIONS_KEPT_S, most=OPERATIONS_KEPT),
+                usage=await usage_store.prune(tx, self._usage_retention_s),
             )

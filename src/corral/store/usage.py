@@ -7,18 +7,15 @@ sums: a batch that is sent again, because nobody knows whether the first time we
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ARRAY,
     ColumnElement,
     String,
     Text,
     bindparam,
-    cast,
     delete,
     func,
     literal,
@@ -131,20 +128,6 @@ def _to_sums(row: Any) -> Sums:
 
 async def total(tx: Transaction, question: UsageQuestion) -> Sums:
     return _to_sums((await tx.execute(select(*_sums()).where(*_asked(question)))).one())
-
-
-async def spent(tx: Transaction, key_ids: Collection[str], since: datetime) -> dict[tuple[str, str], int]:
-    """Tokens, of prompts and answers, that each of these keys has spent on each model since the hour of `since`."""
-    tokens = func.sum(usage.c.prompt_tokens + usage.c.completion_tokens)
-    rows = await tx.execute(
-        select(usage.c.key_id, usage.c.model, tokens.label("tokens"))
-        .where(
-            usage.c.key_id == func.any(cast(list(key_ids), ARRAY(Text))),
-            usage.c.hour >= func.date_trunc("hour", literal(since, usage.c.hour.type)),
-        )
-        .group_by(usage.c.key_id, usage.c.model)
-    )
-    return {(row.key_id, row.model): int(row.tokens) for row in rows}
 
 
 async def prune(tx: Transaction, age_s: float) -> int:

@@ -290,6 +290,9 @@ class FrontendSettings(_BusTls, _Logging):
         default=7 * 86400.0,
         description="How old what is kept in that directory may be for a start without PostgreSQL.",
     )
+    usage_retention_s: Duration = Field(
+        default=400 * 86400.0, description="How long it is known who has used how much of what."
+    )
     access_log: Annotated[AccessLogStyle, AnyCase] = Field(
         default=AccessLogStyle.OFF,
         description="A line on standard error for each request to a model: off, text for people, json for collectors.",

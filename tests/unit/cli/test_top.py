@@ -1,0 +1,171 @@
+"""`corral top`: what a person sees of models at work."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from corral.cli.top import _number, _seconds, screen
+from corral.wire.live import LiveOut
+from tests.unit.client.standin import KEY, NOON, json_answer, refusal
+
+
+def a_pace(**changes: Any) -> dict[str, Any]:
+    pace: dict[str, Any] = {
+        "requests_per_s": 3.2,
+        "errors_per_s": 0.0,
+        "prompt_tokens_per_s": 120.0,
+        "tokens_per_s": 310.2,
+        "first_byte_s": {"p50": 0.081, "p95": 1.21},
+        "inter_token_s": {"p50": 0.0123, "p95": 0.02},
+        "queue_s": {"p50": 0.001, "p95": 0.002},
+    }
+    return pace | changes
+
+
+def a_replica(node: str = "gpu-a", **changes: Any) -> dict[str, Any]:
+    return {"id": f"r-{node}", "node": node, "index": 0, "state": "loaded", "in_flight": 2, "pace": a_pace()} | changes
+
+
+def a_live_model(name: str = "llama-8b", **changes: Any) -> dict[str, Any]:
+    replicas = [a_replica(), a_replica("gpu-b", state="loading", in_flight=0, pace={})]
+    return {"name": name, "waiting": 1, "in_flight": 2, "pace": a_pace(), "replicas": replicas} | changes
+
+
+def a_look(**changes: Any) -> dict[str, Any]:
+    look: dict[str, Any] = {
+        "at": NOON.isoformat(),
+        "answered_by": "front-1",
+        "requests_open": 3,
+        "streams_open": 2,
+        "pace": a_pace(),
+        "degraded": [],
+        "models": [a_live_model()],
+        "idle_models": 4,
+    }
+    return look | changes
+
+
+@pytest.mark.behaviour("GW-187")
+def test_one_look_shows_models_replicas_and_how_fast_they_are(corral, frontend):
+    frontend.on("GET /api/live", json_answer(a_look()))
+    outcome = corral("top", "--once")
+    assert outcome.code == 0
+    assert outcome.out.splitlines() == [
+        "corral top   12:00:00 UTC   3.2 requests/s   310 tokens/s",
+        "3 open, 2 of them streams   2 busy and 1 waiting on all frontends",
+        "0.0 errors/s   TTFT 81ms (p95 1.2s)   queue p95 2.0ms   prompts 120 tokens/s",
+        "",
+        "MODEL, REPLICA             STATE      BUSY  WAIT   REQ/S   TOK/S    TTFT     P95",
+        "llama-8b                   1/2           2     1     3.2     310    81ms    1.2s",
+        "  gpu-a #0                 loaded        2           3.2     310    81ms    1.2s",
+        "  gpu-b #0                 loading",
+        "4 more without replicas or requests",
+    ]
+
+
+@pytest.mark.behaviour("GW-187")
+def test_json_is_what_the_frontend_told(corral, frontend):
+    frontend.on("GET /api/live", json_answer(a_look()))
+    assert json.loads(corral("top", "--once", "--json").out) == LiveOut.model_validate(a_look()).model_dump(mode="json")
+
+
+def test_what_does_not_work_is_said_above_the_table():
+    lines = drawn(a_look(degraded=["NATS is away: nodes get no commands."])).splitlines()
+    assert lines[3] == "degraded: NATS is away: nodes get no commands."
+
+
+def test_a_replica_that_is_left_out_is_not_called_loaded():
+    model = a_live_model(replicas=[a_replica(breaker="open"), a_replica("gpu-b", breaker="half_open")])
+    assert drawn(a_look(models=[model])).count("failing") == 2
+
+
+def test_an_idle_cluster_says_so():
+    assert "No model is loaded and nobody asks for one." in drawn(a_look(models=[], idle_models=0))
+
+
+def test_a_wider_terminal_shows_more():
+    wide = drawn(a_look(), width=120).splitlines()[4]
+    assert wide.split()[-2:] == ["GAP", "ERR/S"]
+    assert "12ms" in drawn(a_look(), width=120)
+
+
+@pytest.mark.behaviour("GW-187")
+@given(
+    names=st.lists(st.text(min_size=1, max_size=60), max_size=12),
+    width=st.integers(80, 200),
+    height=st.integers(1, 60),
+    value=st.floats(0, 1e7),
+)
+def test_every_line_fits_the_terminal_whatever_is_shown(names, width, height, value):
+    pace = a_pace(requests_per_s=value, tokens_per_s=value, first_byte_s={"p50": value, "p95": value})
+    models = [a_live_model(name, pace=pace, replicas=[a_replica(name, pace=pace)] * 3) for name in names]
+    lines = drawn(a_look(models=models, degraded=names), width=width, height=height).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+    # The head is never left out.
+    assert len(lines) <= max(height, 5 + len(names) + 3)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_name_cannot_control_the_terminal_not_even_with_colours():
+    text = screen(LiveOut.model_validate(a_look(models=[a_live_model("evil\x1b[2J\n")])), width=80, colour=True)
+    assert "\x1b[2J" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0.0"), (99.94, "99.9"), (99.96, "100"), (9999.4, "9999"), (9999.6, "10k"), (2e6, "2.0M")]
+)
+def test_numbers_are_short(value, text):
+    assert _number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0.0012, "1.2ms"), (0.0999, "100ms"), (0.9994, "999ms"), (0.9996, "1.0s"), (99.96, "100s")],
+)
+def test_times_are_short(value, text):
+    assert _seconds(value) == text
+
+
+def drawn(look: dict[str, Any], *, width: int = 80, height: int | None = None) -> str:
+    return screen(LiveOut.model_validate(look), width=width, height=height)
+
+
+@pytest.mark.behaviour("GW-187")
+def test_on_a_terminal_it_is_drawn_anew_and_outlives_a_frontend_that_goes(frontend, tmp_path):
+    first, last = json_answer(a_look()), json_answer(a_look(models=[a_live_model("another-model")]))
+    away = refusal(503, "starting", "This frontend is starting.")
+    frontend.on("GET /api/live", first, away, away, away, away, last)
+    ours, theirs = pty.openpty()
+    environment = {"HOME": str(tmp_path), "CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "COLUMNS": "90", "LINES": "30"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "corral", "top"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment | {"TERM": "xterm", "NO_COLOR": "1"},
+    ) as process:
+        os.close(theirs)
+        shown = ""
+        while "another-model" not in shown:
+            shown += os.read(ours, 4096).decode(errors="replace")
+        process.send_signal(signal.SIGINT)
+        # Whatever is still on its way: a terminal that nobody reads would keep the program from ending.
+        with suppress(OSError):
+            while os.read(ours, 4096):
+                pass
+    os.close(ours)
+    assert process.returncode == 130
+    assert "llama-8b" in shown
+    assert "Trying again; this is how it was." in shown

@@ -1,0 +1,110 @@
+"""Answers on their way: passed on as the engine gives them, or said again in the caller's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from corral.api.dialects.calls import Call, chat_body
+from corral.api.dialects.chats import Events, Translation
+from corral.api.dialects.envelopes import Headers
+from corral.api.dialects.reading import Json
+from corral.api.openai.errors import STREAM
+from corral.domain.errors import CorralError
+from corral.ports.engines import EngineLost
+from corral.serving.asking import Answer, asking
+from corral.serving.gateway import Wish
+from corral.store.use import Served
+
+# Lines about the bytes of an answer.
+_OF_BODY = frozenset({b"content-type", b"content-encoding", b"content-length"})
+
+
+async def pass_on(
+    call: Call, wish: Wish, body: AsyncIterator[bytes] | None = None, *, gives_up_on: frozenset[int] = frozenset()
+) -> bool:
+    """The engine's own answer. False if it has one of these states, which nobody has been told then. `body`: what
+    follows the wish's own."""
+    call.is_counted = True
+    async with asking(call.parts.gateway, wish, body) as answer:
+        if answer.status in gives_up_on:
+            return False
+        if answer.status >= 400:
+            await _engine_error(call, answer)
+            return True
+        size = [] if answer.size_bytes is None else [(b"content-length", b"%d" % answer.size_bytes)]
+        await call.send_start(answer.status, [*answer.headers, *size])
+        try:
+            async for piece in answer.pieces():
+                await call.send({"type": "http.response.body", "body": piece, "more_body": True})
+        except CorralError as error:
+            if answer.content_type.startswith(STREAM):
+                await call.send({"type": "http.response.body", "body": call.envelope.event(error)})
+            # Else: ending without an end is how the client hears of it.
+            return True
+    await call.send({"type": "http.response.body", "body": b""})
+    return True
+
+
+async def translate(call: Call, model: Served, asked: Translation, *, received_bytes: int, to: str = "chat") -> None:
+    """Ask in OpenAI's words, and answer in the caller's."""
+    call.require(model, to)
+    wish = call.wish(model, to, chat_body(model, asked.chat, to), received_bytes=received_bytes)
+    if not asked.is_stream:
+        found = await answered(call, wish)
+        if found is not None:
+            await call.reply(asked.answer(found))
+        return
+    call.is_counted = True
+    async with asking(call.parts.gateway, wish) as answer:
+        if answer.status >= 400:
+            await _engine_error(call, answer)
+        else:
+            await _translate_stream(call, answer, asked)
+
+
+async def answered(call: Call, wish: Wish) -> Json | None:
+    """The engine's whole answer; None if it was an error, which the caller has been told then."""
+    call.is_counted = True
+    async with asking(call.parts.gateway, wish) as answer:
+        if answer.status >= 400:
+            await _engine_error(call, answer)
+            return None
+        call.notes += kept(answer.headers)
+        return read_json(await answer.read())
+
+
+async def _translate_stream(call: Call, answer: Answer, asked: Translation) -> None:
+    if not answer.content_type.startswith(STREAM):
+        raise EngineLost("The engine was asked for a stream and sent none.", code="engine_garbage")
+    await call.send_start(200, [(b"content-type", asked.stream_type), *kept(answer.headers)])
+    events, stream = Events(), asked.stream()
+    try:
+        async for piece in answer.pieces():
+            said = b"".join([stream.event(event) for event in events.feed(piece)])
+            if said:
+                await call.send({"type": "http.response.body", "body": said, "more_body": True})
+        last = stream.end()
+    except CorralError as error:
+        last = stream.error(error)
+    await call.send({"type": "http.response.body", "body": last})
+
+
+async def _engine_error(call: Call, answer: Answer) -> None:
+    body = call.envelope.engine_said(answer.status, await answer.read(), call.request_id)
+    await call.send_whole(answer.status, body, kept(answer.headers))
+
+
+def read_json(raw: bytes) -> Json:
+    try:
+        found = json.loads(raw)
+    except ValueError as error:
+        raise EngineLost("The engine's answer is no JSON.", code="engine_garbage") from error
+    if not isinstance(found, dict):
+        raise EngineLost("The engine's answer is no object.", code="engine_garbage")
+    return found
+
+
+def kept(headers: Headers) -> Headers:
+    """The lines that are true of an answer in other words, too."""
+    return [(name, value) for name, value in headers if name not in _OF_BODY]

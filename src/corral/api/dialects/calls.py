@@ -1,0 +1,171 @@
+"""One request in any dialect: who asks, which model is meant, what its engine speaks, and the wish that comes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.types import Send
+
+from corral.access.allowed import may_ask
+from corral.api.dialects.envelopes import Envelope, Headers
+from corral.api.dialects.ollama import LATEST
+from corral.api.dialects.reading import Json
+from corral.api.models.bodies import serves_of
+from corral.api.openai import body as bodies
+from corral.api.openai import errors
+from corral.api.openai.asked import preferred_wait_s, trace_context
+from corral.api.parts import Parts, bearer
+from corral.domain.access import Principal
+from corral.domain.errors import CorralError, InvalidRequest, NotAllowed
+from corral.serving.gateway import Wish
+from corral.store.use import Served
+
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "embeddings": "/v1/embeddings",
+    "messages": "/v1/messages",
+    "count_tokens": "/v1/messages/count_tokens",
+    "responses": "/v1/responses",
+    "rerank": "/v1/rerank",
+    "speech": "/v1/audio/speech",
+    "transcriptions": "/v1/audio/transcriptions",
+    "translations": "/v1/audio/translations",
+    "images": "/v1/images/generations",
+}
+# Whoever may be asked for the one may be asked for the other: it is the same in other words.
+SAME_AS = {"messages": "chat", "count_tokens": "chat", "responses": "chat", "translations": "transcriptions"}
+# Which defaults of a model mean something to a call, and what they are called there. Other calls take all but `system`.
+_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "messages": {
+        "system": "system", "max_tokens": "max_tokens", "temperature": "temperature", "top_p": "top_p",
+        "top_k": "top_k", "stop": "stop_sequences",
+    },
+    "count_tokens": {"system": "system"},
+    "responses": {
+        "system": "instructions", "max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p",
+    },
+    "rerank": {"top_n": "top_n"},
+}  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A request on its way to an answer."""
+
+    request: Request
+    parts: Parts
+    send: Send
+    envelope: Envelope
+    # What is asked: messages, responses, …
+    name: str
+    request_id: str
+    # Set as soon as an exchange counts this request; until then whoever refuses it does.
+    is_counted: bool = False
+    # More lines for the head of the answer.
+    notes: Headers = field(default_factory=list)
+    _principal: Principal | None = None
+
+    async def enter(self) -> None:
+        """Find out who asks; before anything else."""
+        self._principal = await self.parts.directory.principal(bearer(self.request))
+
+    @property
+    def principal(self) -> Principal:
+        assert self._principal is not None, "nobody has entered"
+        return self._principal
+
+    def new_id(self) -> str:
+        """For what an answer names."""
+        return self.parts.ids.new_id().replace("-", "")
+
+    async def model(self, name: object) -> Served:
+        """The model that is meant, if this caller may ask it for this. `x:latest` is Ollama's way to say `x`."""
+        if not isinstance(name, str) or not name:
+            raise InvalidRequest(
+                "model: the name of a model is needed.", hint="GET /v1/models lists them.", code="model_missing"
+            )
+        router = self.parts.gateway.router
+        if name.endswith(LATEST) and router.snapshot.find(name) is None:
+            name = name.removesuffix(LATEST)
+        model = await router.resolve(name)
+        if not may_ask(self.principal, model.name, model.names):
+            raise NotAllowed(
+                f"This key may not ask for {model.name}.",
+                hint="GET /v1/models lists what it may ask for.",
+                code="model_not_allowed",
+            )
+        if model.serves and not {self.name, SAME_AS.get(self.name, self.name)} & set(model.serves):
+            raise InvalidRequest(
+                f"Model {model.name} does not answer {self.name}; it is for {', '.join(model.serves)}.",
+                code="model_serves_other",
+            )
+        return model
+
+    def speaks(self, model: Served, call: str) -> bool | None:
+        """Whether the model's engine answers this call itself. None: nobody knows the engine."""
+        serves = serves_of(self.parts, model.backend)
+        return call in serves if serves else None
+
+    def require(self, model: Served, call: str) -> None:
+        """Refuse what the engine is known not to answer."""
+        if self.speaks(model, call) is False:
+            raise InvalidRequest(
+                f"The engine {model.backend} of model {model.name} does not answer {call}.",
+                hint="`corral backends list` shows which engine answers what.",
+                code="engine_lacks_call",
+            )
+
+    def wish(self, model: Served, call: str, body: bytes, **more: Any) -> Wish:
+        headers = self.request.headers
+        return Wish(
+            model=model,
+            call=self.name,
+            path=PATHS[call],
+            body=body,
+            principal=self.principal,
+            request_id=self.request_id,
+            wait_s=preferred_wait_s(headers.get("prefer", "")),
+            traceparent=trace_context(headers.get("traceparent", "")),
+            **more,
+        )
+
+    async def reply(self, value: object, headers: Headers | None = None) -> None:
+        await self.send_whole(200, json.dumps(value, ensure_ascii=False).encode(), headers or [])
+
+    async def fail(self, error: CorralError) -> None:
+        if not self.is_counted:
+            self.parts.gateway.turned_away(error, call=self.name, request_id=self.request_id, principal=self._principal)
+        body = self.envelope.rendered(self.request.scope["path"], error, self.request_id)
+        await self.send_whole(error.status, body, errors.headers(error))
+
+    async def send_whole(self, status: int, body: bytes, headers: Headers) -> None:
+        """A JSON answer in one piece."""
+        plain = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await self.send_start(status, [*plain, *headers])
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def send_start(self, status: int, headers: Headers) -> None:
+        lines = [*headers, *self.envelope.head(self.request_id), *self.notes]
+        await self.send({"type": "http.response.start", "status": status, "headers": lines})
+
+
+def chat_body(model: Served, chat: Json, call: str) -> bytes:
+    """What is sent to an engine in place of a request in another dialect, with the model's defaults in it."""
+    written = json.dumps({"model": model.name} | chat, ensure_ascii=False).encode()
+    return bodies.read(written).for_engine(model.name, model.defaults, call) if model.defaults else written
+
+
+def native_body(sent: bodies.Body, model: Served, call: str) -> bytes:
+    """A request as its engine gets it: the model's name and defaults in it, and otherwise as it came."""
+    names = _DEFAULTS.get(call)
+    defaults = {
+        names.get(name, name) if names else name: value
+        for name, value in model.defaults.items()
+        if (name in names if names is not None else name != "system")
+    }
+    return sent.for_engine(model.name, defaults, call)

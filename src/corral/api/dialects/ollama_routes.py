@@ -1,0 +1,194 @@
+"""Ollama's routes: `/api/chat`, `/api/generate`, `/api/embed`, and what its clients ask about models.
+
+Models are listed as Ollama lists them, with a tag: `x` is `x:latest`, and both are understood. Models are managed by
+Corral's own API; whoever wants to pull, copy or delete one here is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from starlette.routing import Route
+
+from corral.access.allowed import may_ask
+from corral.api.dialects import ollama
+from corral.api.dialects.answering import answered, translate
+from corral.api.dialects.calls import Call, chat_body
+from corral.api.dialects.envelopes import OLLAMA, Headers
+from corral.api.dialects.ollama import LATEST, Asked, Moment
+from corral.api.dialects.reading import Json, some_text
+from corral.api.dialects.routes import CallRoute
+from corral.api.models.bodies import serves_of
+from corral.api.openai import body as bodies
+from corral.api.openai.leaving import while_there
+from corral.domain.errors import InvalidRequest
+from corral.store.use import Served
+
+# Which of Ollama's versions speaks as is spoken here; clients look at it before they use what is newer.
+SPOKEN_VERSION = "0.12.0"
+_IGNORED = b"x-corral-ignored"
+_CAPABILITIES = {"chat": "completion", "completions": "completion", "embeddings": "embedding"}
+_NEVER = "9999-12-31T23:59:59Z"
+
+
+class Chatted(CallRoute):
+    """`/api/chat` and `/api/generate`."""
+
+    def __init__(self, path: str, read: Callable[..., Asked]) -> None:
+        super().__init__(path, "chat", OLLAMA)
+        self._read = read
+
+    async def answer(self, call: Call) -> None:
+        raw = await call.request.body()
+        said = _members(raw)
+        model = await call.model(said.get("model"))
+        asked = self._read(said, model=str(said["model"]), moment=_moment(call))
+        call.notes += _note(asked.ignored)
+        await while_there(
+            call.request.receive,
+            lambda: translate(call, model, asked, received_bytes=len(raw), to=asked.call),
+        )
+
+
+class Embedded(CallRoute):
+    """`/api/embed`, and `/api/embeddings`, which is older and takes one text."""
+
+    def __init__(self, path: str, *, is_old: bool = False) -> None:
+        super().__init__(path, "embeddings", OLLAMA)
+        self._is_old = is_old
+
+    async def answer(self, call: Call) -> None:
+        raw = await call.request.body()
+        said = _members(raw)
+        if self._is_old:
+            said = {"input" if name == "prompt" else name: value for name, value in said.items()}
+            some_text(said.get("input"), "prompt")
+        model = await call.model(said.get("model"))
+        wanted, ignored = ollama.read_embed(said)
+        call.notes += _note(ignored)
+        call.require(model, "embeddings")
+        wish = call.wish(model, "embeddings", chat_body(model, wanted, "embeddings"), received_bytes=len(raw))
+        began_s = call.parts.clock.monotonic()
+
+        async def work() -> None:
+            answer = await answered(call, wish)
+            if answer is None:
+                return
+            vectors, tokens = ollama.embeddings_of(answer)
+            took = ollama.nano(call.parts.clock.monotonic() - began_s)
+            told: Json = {"model": said["model"], "embeddings": vectors, "total_duration": took}
+            told |= {"load_duration": 0, "prompt_eval_count": tokens}
+            await call.reply({"embedding": vectors[0]} if self._is_old else told)
+
+        await while_there(call.request.receive, work)
+
+
+class Told(CallRoute):
+    """What is answered from memory."""
+
+    def __init__(self, path: str, tell: Callable[[Call], Json]) -> None:
+        super().__init__(path, path.rpartition("/")[2], OLLAMA)
+        self._tell = tell
+
+    async def answer(self, call: Call) -> None:
+        await call.reply(self._tell(call))
+
+
+class Shown(CallRoute):
+    """`/api/show`."""
+
+    async def answer(self, call: Call) -> None:
+        said = _members(await call.request.body())
+        model = await call.model(said.get("model") or said.get("name"))
+        found = [_CAPABILITIES[word] for word in _serves(call, model) if word in _CAPABILITIES]
+        shown = {
+            "details": _details(model),
+            "model_info": {"general.name": model.name},
+            "capabilities": list(dict.fromkeys(found)),
+            "modified_at": model.created_at.isoformat(),
+        }
+        await call.reply(shown)
+
+
+class Refused(CallRoute):
+    """What Ollama's clients do to models."""
+
+    async def answer(self, call: Call) -> None:
+        del call
+        raise InvalidRequest(
+            f"Models are not changed through {self.path}.",
+            hint="An admin does it with `corral models`; see `corral models --help`.",
+            code="not_managed_here",
+        )
+
+
+def _members(raw: bytes) -> Json:
+    return {name: member.value for name, member in bodies.read(raw).members.items()}
+
+
+def _moment(call: Call) -> Moment:
+    clock = call.parts.clock
+    return Moment(monotonic=clock.monotonic, stamp=lambda: clock.wall().isoformat().replace("+00:00", "Z"))
+
+
+def _note(ignored: tuple[str, ...]) -> Headers:
+    return [(_IGNORED, ", ".join(ignored).encode("ascii", "replace"))] if ignored else []
+
+
+def _serves(call: Call, model: Served) -> tuple[str, ...]:
+    return model.serves or tuple(serves_of(call.parts, model.backend))
+
+
+def _listed(call: Call) -> list[Served]:
+    models = call.parts.gateway.router.snapshot.list_models()
+    return [model for model in models if model.is_enabled and may_ask(call.principal, model.name, model.names)]
+
+
+def _tags(call: Call) -> Json:
+    return {"models": [_entry(model) | {"modified_at": model.created_at.isoformat()} for model in _listed(call)]}
+
+
+def _loaded(call: Call) -> Json:
+    """Those with a replica. When one goes is decided as it goes."""
+    snapshot = call.parts.gateway.router.snapshot
+    loaded = [model for model in _listed(call) if snapshot.open_replicas(model)]
+    return {"models": [_entry(model) | {"expires_at": _NEVER, "size_vram": 0} for model in loaded]}
+
+
+def _version(_: Call) -> Json:
+    return {"version": SPOKEN_VERSION}
+
+
+def _entry(model: Served) -> Json:
+    name = model.name if ":" in model.name else model.name + LATEST
+    return {"name": name, "model": name, "size": 0, "digest": model.run_hash, "details": _details(model)}
+
+
+def _details(model: Served) -> Mapping[str, object]:
+    """Clients want every one of these; what is not known is empty."""
+    return {
+        "parent_model": "",
+        "format": "",
+        "family": model.backend,
+        "families": [model.backend],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+
+
+def _post(made: CallRoute) -> Route:
+    return Route(made.path, made, methods=["POST"])
+
+
+OLLAMA_ROUTES = [
+    _post(Chatted("/api/chat", ollama.read_chat)),
+    _post(Chatted("/api/generate", ollama.read_generate)),
+    _post(Embedded("/api/embed")),
+    _post(Embedded("/api/embeddings", is_old=True)),
+    _post(Shown("/api/show", "show", OLLAMA)),
+    Route("/api/tags", Told("/api/tags", _tags), methods=["GET"]),
+    Route("/api/ps", Told("/api/ps", _loaded), methods=["GET"]),
+    Route("/api/version", Told("/api/version", _version), methods=["GET"]),
+    *(_post(Refused(f"/api/{name}", name, OLLAMA)) for name in ("pull", "push", "create", "copy")),
+    Route("/api/delete", Refused("/api/delete", "delete", OLLAMA), methods=["DELETE"]),
+]

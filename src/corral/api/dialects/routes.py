@@ -1,0 +1,127 @@
+"""The routes as plain ASGI: read, passed on or translated, answered.
+
+Guarantee: a client that goes away is noticed at once, while it waits as well as while it reads, and its call to the
+engine ends with it. A stream goes out as it comes in, event by event.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from corral.api.dialects import anthropic, responses
+from corral.api.dialects.answering import pass_on, translate
+from corral.api.dialects.calls import PATHS, Call, native_body
+from corral.api.dialects.chats import Translation
+from corral.api.dialects.envelopes import ANTHROPIC, OPENAI, Envelope
+from corral.api.dialects.reading import Json
+from corral.api.openai import body as bodies
+from corral.api.openai.leaving import while_there
+from corral.api.parts import Parts
+from corral.domain.errors import CorralError
+from corral.serving.gateway import Wish
+from corral.store.use import Served
+
+# An engine says so where it does not have a path, or only an older version of it runs.
+_NOT_THERE = frozenset({404, 405, 501})
+
+
+class CallRoute(ABC):
+    """One path: authorised, answered, and every error in the caller's envelope."""
+
+    def __init__(self, path: str, call: str, envelope: Envelope) -> None:
+        # What the metrics call it.
+        self.path = path
+        self._call = call
+        self._envelope = envelope
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = self
+        request, parts = Request(scope, receive), scope["app"].state.parts
+        assert isinstance(parts, Parts)
+        call = Call(
+            request=request,
+            parts=parts,
+            send=send,
+            envelope=self._envelope,
+            name=self._call,
+            request_id=scope["state"]["request_id"],
+        )
+        try:
+            await call.enter()
+            await self.answer(call)
+        except CorralError as error:
+            await call.fail(error)
+
+    @abstractmethod
+    async def answer(self, call: Call) -> None: ...
+
+
+class Passed(CallRoute):
+    """A call that is passed on to an engine that speaks it, or refused."""
+
+    async def answer(self, call: Call) -> None:
+        raw = await call.request.body()
+        sent = bodies.read(raw)
+        model = await call.model(sent.model)
+        call.require(model, self._call)
+        wish = call.wish(model, self._call, native_body(sent, model, self._call), received_bytes=len(raw))
+
+        async def work() -> None:
+            await pass_on(call, wish)
+
+        await while_there(call.request.receive, work)
+
+
+Reader = Callable[[Call, Json, Served], Translation]
+
+
+class Translated(CallRoute):
+    """A call that is passed on if the engine speaks it, and said in other words otherwise."""
+
+    def __init__(self, path: str, call: str, envelope: Envelope, read: Reader) -> None:
+        super().__init__(path, call, envelope)
+        self._read = read
+
+    async def answer(self, call: Call) -> None:
+        raw = await call.request.body()
+        sent = bodies.read(raw)
+        model = await call.model(sent.model)
+        native: Wish | None = None
+        if call.speaks(model, self._call):
+            native = call.wish(model, self._call, native_body(sent, model, self._call), received_bytes=len(raw))
+
+        async def work() -> None:
+            if native is not None and await pass_on(call, native, gives_up_on=_NOT_THERE):
+                return
+            said = {name: member.value for name, member in sent.members.items()}
+            await translate(call, model, self._read(call, said, model), received_bytes=len(raw))
+
+        await while_there(call.request.receive, work)
+
+
+def _read_message(call: Call, body: Json, model: Served) -> Translation:
+    return anthropic.read(body, model=model.name, answer_id=call.new_id())
+
+
+def _read_response(call: Call, body: Json, model: Served) -> Translation:
+    created_at = int(call.parts.clock.wall().timestamp())
+    return responses.read(body, model=model.name, answer_id=call.new_id(), created_at=created_at)
+
+
+def _route(call: str, made: type[Passed], envelope: Envelope = OPENAI) -> Route:
+    return Route(PATHS[call], made(PATHS[call], call, envelope), methods=["POST"])
+
+
+V1_ROUTES = [
+    Route(PATHS["messages"], Translated(PATHS["messages"], "messages", ANTHROPIC, _read_message), methods=["POST"]),
+    Route(PATHS["responses"], Translated(PATHS["responses"], "responses", OPENAI, _read_response), methods=["POST"]),
+    _route("count_tokens", Passed, ANTHROPIC),
+    _route("rerank", Passed),
+    _route("speech", Passed),
+    _route("images", Passed),
+]

@@ -1,0 +1,148 @@
+"""Sound to be heard: forms that are passed on as they come.
+
+What comes before the model's name is kept, in memory up to a mebibyte and on the disk beyond that; the rest goes from
+the client to the engine, no faster than the engine takes it. So an upload of any size costs a bounded memory. Limit: an
+upload that does not say how long it is has to be here whole before it can be passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from typing import IO
+
+from starlette.routing import Route
+from starlette.types import Message, Receive
+
+from corral.api.dialects.answering import pass_on
+from corral.api.dialects.calls import PATHS, Call
+from corral.api.dialects.envelopes import OPENAI
+from corral.api.dialects.multipart import FormReader, ModelName, boundary_of, malformed
+from corral.api.dialects.routes import CallRoute
+from corral.api.openai.leaving import while_there
+from corral.store.use import Served
+
+KEPT_BYTES_MAX = 1024 * 1024
+PIECE_BYTES = 64 * 1024
+
+
+class Arrival:
+    """A body that is read once, and after that a client that may leave."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_read = asyncio.Event()
+        self._has_left = False
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Ends early if the client leaves; `receive` tells that then."""
+        has_more = True
+        while has_more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self._has_left = True
+                break
+            has_more = message.get("more_body", False)
+            if message.get("body"):
+                yield message["body"]
+        self._is_read.set()
+
+    async def receive(self) -> Message:
+        """What there is to hear once the body has been read."""
+        await self._is_read.wait()
+        return {"type": "http.disconnect"} if self._has_left else await self._receive()
+
+
+class Form:
+    """What of an upload is here: its beginning, up to the model's name and a little further, or all of it.
+
+    It is written and read in small pieces, which the system's cache takes at once.
+    """
+
+    def __init__(self, kept: IO[bytes], arriving: AsyncIterator[bytes]) -> None:
+        self._kept = kept
+        self._arriving = arriving
+        self.size_bytes = 0
+
+    async def read_name(self, boundary: bytes) -> ModelName:
+        """As far as the model's name."""
+        reader = FormReader(boundary)
+        async for piece in self._arriving:
+            self._keep(piece)
+            found = reader.feed(piece)
+            if found is not None:
+                return found
+        raise malformed("it ends before its last boundary")
+
+    async def read_rest(self) -> None:
+        async for piece in self._arriving:
+            self._keep(piece)
+
+    async def renamed(self, old: ModelName, name: bytes) -> AsyncIterator[bytes]:
+        """All of it with another name of the model: what is here, and then what is still to come."""
+        for piece in self._between(0, old.start):
+            yield piece
+        yield name
+        for piece in self._between(old.end, self.size_bytes):
+            yield piece
+        async for piece in self._arriving:
+            yield piece
+
+    def beginning(self, old: ModelName, name: bytes) -> bytes:
+        """What is here, with another name of the model."""
+        return b"".join([*self._between(0, old.start), name, *self._between(old.end, self.size_bytes)])
+
+    def _keep(self, piece: bytes) -> None:
+        self._kept.write(piece)
+        self.size_bytes += len(piece)
+
+    def _between(self, start: int, end: int) -> Iterator[bytes]:
+        while start < end:
+            self._kept.seek(start)
+            piece = self._kept.read(min(PIECE_BYTES, end - start))
+            start += len(piece)
+            yield piece
+
+
+class Uploaded(CallRoute):
+    """A call whose body is a form with a file in it."""
+
+    async def answer(self, call: Call) -> None:
+        boundary = boundary_of(call.request.headers.get("content-type", ""))
+        declared = call.request.headers.get("content-length", "")
+        arrival = Arrival(call.request.receive)
+        with tempfile.SpooledTemporaryFile(KEPT_BYTES_MAX) as kept:
+            form = Form(kept, arrival.pieces())
+            named = await form.read_name(boundary)
+            model = await call.model(named.value)
+            call.require(model, self._call)
+            if not declared.isdigit() or form.size_bytes >= int(declared):
+                await form.read_rest()
+            size_bytes = max(form.size_bytes, int(declared) if declared.isdigit() else 0)
+            await while_there(arrival.receive, lambda: self._pass_on(call, model, form, named, size_bytes))
+
+    async def _pass_on(self, call: Call, model: Served, form: Form, named: ModelName, size_bytes: int) -> None:
+        name = model.name.encode()
+        told_bytes = size_bytes - (named.end - named.start) + len(name)
+        kind = call.request.headers["content-type"]
+        if form.size_bytes == size_bytes <= KEPT_BYTES_MAX:
+            # All of it is in memory: another engine can still be told if this one is lost.
+            body, rest = form.beginning(named, name), None
+        else:
+            body, rest = b"", form.renamed(named, name)
+        wish = call.wish(
+            model,
+            self._call,
+            body,
+            content_type=kind,
+            received_bytes=size_bytes,
+            size_bytes=None if rest is None else told_bytes,
+        )
+        await pass_on(call, wish, rest)
+
+
+UPLOAD_ROUTES = [
+    Route(PATHS[call], Uploaded(PATHS[call], call, OPENAI), methods=["POST"])
+    for call in ("transcriptions", "translations")
+]

@@ -1,0 +1,403 @@
+"""Waiting for one's turn at a model that is loaded and full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from corral.domain.node import NodeId
+from corral.domain.replica import Replica, ReplicaState
+from corral.policy.routing import Place
+from corral.ports.engines import EngineLost
+from corral.serving.errors import EngineFailed, QueueFull, QueueTimeout
+from corral.serving.queue import Asking
+from corral.serving.router import Router
+from corral.serving.seats import Bench, Held, SeatOptions, Seats
+from corral.store.database import Database
+from tests.serving.scene import (
+    RUN_HASH,
+    PretendLoads,
+    keep_only_the_feed,
+    no_replicas,
+    put_model,
+    put_replica,
+    seats_with,
+    settled,
+)
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.nodes import joined
+from tests.support.waiting import eventually
+
+
+def replica(name: str) -> Replica:
+    return Replica(
+        id=name,
+        node_id=NodeId(name),
+        model="chat",
+        index=0,
+        state=ReplicaState.LOADED,
+        address=f"{name}:1",
+        revision=RUN_HASH,
+    )
+
+
+def bench_with(names: str = "a", *, queue_max: int = 1000, parallel: int = 1) -> tuple[Seats, Bench]:
+    options = SeatOptions(queue_max=queue_max)
+    seats = seats_with([replica(name) for name in names], options=options, parallel=parallel)
+    bench = seats.bench("chat")
+    assert bench is not None
+    return seats, bench
+
+
+def take(bench: Bench, *without: str) -> Held:
+    held = bench.take(without)
+    assert held is not None
+    return held
+
+
+class Line:
+    """Requests that wait, and the order in which they are served."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.served: list[str] = []
+        self.held: list[Held] = []
+        self.tasks: list[asyncio.Task[Held | None]] = []
+
+    async def join(self, who: str, cost: int = 1, *, within_s: float = 30.0) -> asyncio.Task[Held | None]:
+        task = asyncio.create_task(self._wait(who, cost, within_s))
+        self.tasks.append(task)
+        before = self.bench.queue.count
+
+        async def stands_in_line() -> bool:
+            return self.bench.queue.count > before or task.done()
+
+        await eventually(stands_in_line)
+        return task
+
+    async def _wait(self, who: str, cost: int, within_s: float) -> Held | None:
+        held = await self.bench.wait(Asking(who=who, cost=cost), within_s)
+        if held is not None:
+            self.served.append(who)
+            self.held.append(held)
+        return held
+
+    async def serve_all(self) -> None:
+        """One after the other lets go."""
+        while not all(task.done() for task in self.tasks):
+            if self.held:
+                self.held.pop(0).release()
+            await asyncio.sleep(0)
+
+
+@pytest.mark.behaviour("GW-70")
+async def test_what_is_let_go_of_goes_to_the_next_at_once_and_newcomers_do_not_jump_the_queue() -> None:
+    _, bench = bench_with()
+    first = take(bench)
+    line = Line(bench)
+    waiting = await line.join("key")
+    first.release()
+    # Before anybody has run: the seat is taken already.
+    assert bench.take() is None
+    assert bench.queue.count == 0
+    held = await waiting
+    assert held is not None
+    assert bench.seats[0].own == 1
+
+
+@pytest.mark.behaviour("GW-65")
+async def test_a_key_with_one_request_does_not_wait_behind_another_key_with_fifty() -> None:
+    _, bench = bench_with()
+    line = Line(bench)
+    line.held.append(take(bench))
+    for _ in range(50):
+        await line.join("crowd", 1000)
+    await line.join("single", 1000)
+    await line.serve_all()
+    assert line.served.index("single") <= 2
+    assert Counter(line.served) == {"crowd": 50, "single": 1}
+
+
+@pytest.mark.behaviour("GW-71")
+async def test_who_leaves_is_out_of_the_line_and_takes_nothing_with_it() -> None:
+    _, bench = bench_with()
+    first = take(bench)
+    line = Line(bench)
+    leaving, staying = await line.join("a"), await line.join("b")
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert bench.queue.count == 1
+    first.release()
+    assert await staying is not None
+    assert line.served == ["b"]
+
+
+@pytest.mark.behaviour("GW-71")
+async def test_who_leaves_in_the_moment_in_which_it_is_its_turn_passes_it_on() -> None:
+    _, bench = bench_with()
+    first = take(bench)
+    line = Line(bench)
+    leaving, staying = await line.join("a"), await line.join("b")
+    first.release()
+    leaving.cancel()
+    assert await staying is not None
+    assert leaving.cancelled()
+    assert bench.seats[0].own == 1
+
+
+@pytest.mark.behaviour("GW-71")
+async def test_who_has_left_without_having_noticed_yet_is_passed_over() -> None:
+    _, bench = bench_with()
+    first = take(bench)
+    line = Line(bench)
+    leaving, staying = await line.join("a"), await line.join("b")
+    leaving.cancel()
+    first.release()
+    assert await staying is not None
+    assert line.served == ["b"]
+    assert bench.queue.count == 0
+
+
+async def test_the_last_one_who_leaves_at_its_turn_leaves_the_seat_free() -> None:
+    _, bench = bench_with()
+    first = take(bench)
+    leaving = await Line(bench).join("a")
+    first.release()
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert bench.seats[0].own == 0
+    assert bench.take() is not None
+
+
+@pytest.mark.behaviour("GW-72")
+async def test_a_full_queue_is_429_with_the_time_that_it_will_take() -> None:
+    _, bench = bench_with(queue_max=2)
+    held = take(bench)
+    held.succeeded(30.0, 1.0)
+    line = Line(bench)
+    await line.join("a")
+    await line.join("a")
+    with pytest.raises(QueueFull) as told:
+        await bench.wait(Asking(who="b"), 1.0)
+    assert told.value.status == 429
+    # Three in a row, 30 s each.
+    assert told.value.details == {"retry_after_s": 90, "waiting": 2}
+    held.release()
+    await line.serve_all()
+
+
+@pytest.mark.behaviour("GW-73")
+async def test_who_has_waited_long_enough_is_told_503_and_when_to_come_again() -> None:
+    _, bench = bench_with("ab")
+    for _ in range(2):
+        take(bench)
+    with pytest.raises(QueueTimeout) as told:
+        await bench.wait(Asking(who="b"), 0.01)
+    assert told.value.status == 503
+    assert told.value.details["retry_after_s"] == 1
+    assert "All 2 replicas of chat are busy" in told.value.message
+    assert bench.queue.count == 0
+
+
+@pytest.mark.behaviour("GW-74")
+async def test_a_replica_that_appears_serves_those_who_wait() -> None:
+    seats, bench = bench_with()
+    take(bench)
+    line = Line(bench)
+    waiting = await line.join("key")
+    placed = [(replica(name), Place(id=NodeId(name), name=name, is_open=True, labels={})) for name in "ab"]
+    seats.arrange(bench.model, placed)
+    held = await waiting
+    assert held is not None
+    assert held.replica.id == "b"
+
+
+@pytest.mark.behaviour("GW-74")
+async def test_when_the_last_replica_goes_everybody_looks_again() -> None:
+    seats, bench = bench_with()
+    take(bench)
+    line = Line(bench)
+    waiting = [await line.join("key") for _ in range(3)]
+    seats.dismiss("chat")
+    assert await asyncio.gather(*waiting) == [None, None, None]
+    assert bench.queue.count == 0
+
+
+async def test_who_was_given_a_replica_before_goes_first_and_gets_no_replica_that_is_of_no_use_to_it() -> None:
+    _, bench = bench_with("ab")
+    a, b = take(bench, "b"), take(bench, "a")
+    line = Line(bench)
+    newcomer = await line.join("new")
+    again = asyncio.create_task(bench.wait(Asking(without={"a"}, is_again=True), 30.0))
+
+    async def both_wait() -> bool:
+        return bench.queue.count == 2
+
+    await eventually(both_wait)
+    a.release()
+    got = await newcomer
+    assert got is not None
+    assert got.replica.id == "a"
+    assert not again.done()
+    b.release()
+    second = await again
+    assert second is not None
+    assert second.replica.id == "b"
+
+
+async def test_room_that_nobody_let_go_of_is_found_at_the_next_look() -> None:
+    seats, bench = bench_with("ab")
+    first = bench.seats[0]
+    first.room = first._limit = 0
+    first._count()
+    take(bench)
+    line = Line(bench)
+    waiting = await line.join("key")
+    first.weigh()
+    seats.look_round(2.0)
+    assert await waiting is not None
+
+
+# With a frontend and its registry.
+
+
+@asynccontextmanager
+async def crowded(url: str, **changes: Any) -> AsyncIterator[tuple[RunningFrontend, Router]]:
+    """A frontend with one replica that works on one request at a time."""
+    async with running_frontend(url, **changes) as frontend:
+        await keep_only_the_feed(frontend)
+        await put_model(frontend.database, options={"parallel": "1"})
+        node = await joined(frontend)
+        await put_replica(frontend.database, node.id, "127.0.0.1:1")
+        await settled(frontend)
+        yield frontend, frontend.core.router
+
+
+async def waits(router: Router, count: int) -> None:
+    async def so_many() -> bool:
+        bench = router.snapshot.seats.bench("chat")
+        return bench is not None and bench.queue.count == count
+
+    await eventually(so_many)
+
+
+@pytest.mark.behaviour("GW-68")
+async def test_a_model_says_how_many_at_a_time_and_those_who_wait_count_as_demand(database_url: str) -> None:
+    async with crowded(database_url) as (frontend, router):
+        model = await router.resolve("chat")
+        assert (model.parallel, model.backend) == (1, "fake")
+        visit = router.visit(model, 60.0, "key", 10)
+        held = visit.try_now()
+        assert held is not None
+        second = router.visit(model, 60.0, "key", 10)
+        assert second.try_now() is None
+        waiting = asyncio.create_task(second.replica())
+        await waits(router, 1)
+        await router.tick()
+        async with frontend.database.transaction() as tx:
+            demand = (await tx.execute(text("SELECT model, waiting FROM model_demand"))).all()
+        assert [tuple(row) for row in demand] == [("chat", 1)]
+        held.release()
+        (await waiting).release()
+        await router.tick()
+        async with frontend.database.transaction() as tx:
+            assert (await tx.execute(text("SELECT waiting FROM model_demand"))).scalars().all() == [0]
+
+
+@pytest.mark.behaviour("GW-73")
+async def test_the_callers_own_limit_holds_in_the_queue_too(database_url: str) -> None:
+    async with crowded(database_url) as (_, router):
+        model = await router.resolve("chat")
+        with router.visit(model, 60.0).try_now() or pytest.fail("nothing there"), pytest.raises(QueueTimeout):
+            await router.visit(model, 0.01).replica()
+
+
+@pytest.mark.behaviour("GW-73")
+async def test_the_settings_limit_queue_and_wait(database_url: str) -> None:
+    options = SeatOptions(queue_max=1, queue_wait_s=0.3)
+    async with crowded(database_url, seats=options) as (_, router):
+        model = await router.resolve("chat")
+        with router.visit(model, 60.0).try_now() or pytest.fail("nothing there"):
+            late = asyncio.create_task(router.visit(model, 60.0).replica())
+            await waits(router, 1)
+            with pytest.raises(QueueFull):
+                await router.visit(model, 60.0).replica()
+            with pytest.raises(QueueTimeout):
+                await late
+
+
+@pytest.mark.behaviour("GW-74")
+async def test_who_waits_at_a_model_that_is_unloaded_waits_for_the_load_instead(
+    database_url: str, database: Database
+) -> None:
+    loads = PretendLoads(database)
+    async with crowded(database_url, loads=loads) as (frontend, router):
+        model = await router.resolve("chat")
+        assert router.visit(model, 60.0).try_now() is not None
+        waiting = asyncio.create_task(router.visit(model, 60.0).replica())
+        await waits(router, 1)
+        await no_replicas(frontend.database)
+        await settled(frontend)
+
+        async def was_begun() -> bool:
+            return len(loads.begun) == 1
+
+        await eventually(was_begun)
+        node = await joined(frontend, "node-2")
+        await put_replica(frontend.database, node.id, "127.0.0.1:2")
+        await loads.complete()
+        held = await waiting
+        assert held.replica.address == "127.0.0.1:2"
+
+
+@pytest.mark.behaviour("GW-74")
+async def test_who_waits_at_a_model_that_is_edited_gets_a_replica_of_the_edit(database_url: str) -> None:
+    async with crowded(database_url) as (frontend, router):
+        model = await router.resolve("chat")
+        assert router.visit(model, 60.0).try_now() is not None
+        waiting = asyncio.create_task(router.visit(model, 60.0).replica())
+        await waits(router, 1)
+        node = await joined(frontend, "node-2")
+        await put_replica(frontend.database, node.id, "127.0.0.1:2", revision="2" * 64)
+        await put_model(frontend.database, run_hash="2" * 64, options={"parallel": "1"})
+        await settled(frontend)
+        assert (await waiting).replica.address == "127.0.0.1:2"
+
+
+async def test_a_call_that_was_lost_waits_for_the_other_replica_and_then_tells(database_url: str) -> None:
+    async with crowded(database_url) as (frontend, router):
+        node = await joined(frontend, "node-2")
+        await put_replica(frontend.database, node.id, "127.0.0.1:2")
+        await settled(frontend)
+        model = await router.resolve("chat")
+        others = router.visit(model, 60.0)
+        visit = router.visit(model, 60.0)
+        busy, first = others.try_now(), visit.try_now()
+        assert busy is not None
+        assert first is not None
+        visit.lost(first, EngineLost("It hung up."))
+        again = asyncio.create_task(visit.replica())
+        await waits(router, 1)
+        busy.release()
+        second = await again
+        assert second.replica.id == busy.replica.id
+        # The last one there is gets one more chance: a connection may have been closed just then.
+        visit.lost(second, EngineLost("It hung up."))
+        visit.lost(await visit.replica(), EngineLost("It hung up."))
+        with pytest.raises(EngineFailed):
+            await visit.replica()
+        assert router.use.busy() == {}
+
+
+@pytest.mark.parametrize("options", [{}, {"parallel": "0"}, {"parallel": "many"}, {"parallel": "9" * 20}])
+async def test_an_option_that_is_no_number_leaves_the_setting(database_url: str, options: dict[str, str]) -> None:
+    async with running_frontend(database_url) as frontend:
+        await put_model(frontend.database, options=options)
+        await settled(frontend)
+        assert (await frontend.core.router.resolve("chat")).parallel is None

@@ -27,6 +27,7 @@ from corral.app.server import HttpServer
 from corral.bus.subjects import Role
 from corral.gateway.protocol import Switchboard
 from corral.ports.loads import Loads
+from corral.ports.traces import Spans
 from corral.runtime.services import Services
 from corral.serving.kept import KeptFile, cluster_key
 from corral.store.database import Database
@@ -44,6 +45,7 @@ class RunningFrontend:
     database: Database
     bus: NatsBus
     http: aiohttp.ClientSession
+    server: HttpServer
 
     async def call(
         self, method: str, path: str, body: Any = None, *, key: str | None = ADMIN_KEY, **headers: str
@@ -74,6 +76,7 @@ async def running_frontend(
     authority: Authority | None = None,
     nats_url: str = NO_BUS,
     loads: Loads | None = None,
+    spans: Spans | None = None,
     state_dir: Path | None = None,
     waits: bool = True,
     **changes: Any,
@@ -105,6 +108,7 @@ async def running_frontend(
         rng=rng,
         engines=engines,
         loads=loads,
+        spans=spans,
         kept=KeptFile(state_dir, cluster_key(database_url)) if state_dir else None,
     )
     core = Core(chosen, world)
@@ -119,7 +123,9 @@ async def running_frontend(
         await starting
     try:
         async with aiohttp.ClientSession() as session:
-            yield RunningFrontend(url=f"http://127.0.0.1:{port}", core=core, database=database, bus=bus, http=session)
+            yield RunningFrontend(
+                url=f"http://127.0.0.1:{port}", core=core, database=database, bus=bus, http=session, server=http
+            )
     finally:
         starting.cancel()
         await asyncio.wait({starting})

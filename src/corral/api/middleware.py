@@ -27,6 +27,8 @@ _access = logging.getLogger(__name__)
 BODY_BYTES_MAX = 1024 * 1024
 # Chats carry pictures and long documents.
 INFERENCE_BODY_BYTES_MAX = 32 * 1024 * 1024
+# Recordings; they go to the engine as they come.
+AUDIO_BODY_BYTES_MAX = 1024 * 1024 * 1024
 # Files of models; they go to the disk as they come.
 UPLOAD_BODY_BYTES_MAX = 50 * 1024 * 1024 * 1024
 # A client that sends too much reads the answer only when it is done sending; this much we let it.
@@ -88,6 +90,8 @@ class Edge:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                if self._health.is_stopping:
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
@@ -123,7 +127,9 @@ def _is_from_memory(path: str) -> bool:
 def _limit(path: str) -> int:
     if path.startswith("/api/files/"):
         return UPLOAD_BODY_BYTES_MAX
-    return INFERENCE_BODY_BYTES_MAX if path.startswith("/v1/") else BODY_BYTES_MAX
+    if path.startswith("/v1/audio/"):
+        return AUDIO_BODY_BYTES_MAX
+    return INFERENCE_BODY_BYTES_MAX if _is_from_memory(path) else BODY_BYTES_MAX
 
 
 def _too_large(limit: int) -> str:

@@ -15,6 +15,8 @@ from corral.runtime.tasks import Tasks
 
 # Streams of events end by themselves when the feed closes; whatever is left after this is cut.
 GRACE_S = 5
+# How long idle connections stay open when the port is closed already.
+LINGER_S = 0.3
 
 
 class _Uvicorn(uvicorn.Server):
@@ -60,13 +62,22 @@ class HttpServer:
 
     async def drain(self, within_s: float) -> bool:
         """Take no more connections, close the idle ones, and let the others end; whether they did in time."""
-        self._server.should_exit = True
         try:
             async with asyncio.timeout(within_s):
+                await self._linger()
+                self._server.should_exit = True
                 await self._tasks.join()
         except TimeoutError:
             return False
         return True
+
+    async def _linger(self) -> None:
+        """The port first. A client that is just sending on a connection that looks idle is still answered, and told
+        that it was the last time."""
+        for server in self._server.servers if self._server.started else ():
+            server.close()
+        if self._server.server_state.connections:
+            await asyncio.sleep(LINGER_S)
 
     async def stop(self) -> None:
         self._server.should_exit = True

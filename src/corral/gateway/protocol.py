@@ -357,7 +357,7 @@ class GatewayProtocol(HttpToolsProtocol):
         head = self._head
         assert head is not None
         self._is_stream = any(name == b"content-type" and value.startswith(_STREAM) for name, value in headers)
-        if not head.is_kept_alive:
+        if not head.is_kept_alive or self.board.parts.health.is_stopping:
             self._closes = True
         self._is_chunked = size_bytes is None and not head.is_http_1_0
         framing = b"connection: close\r\n" if self._closes else b""

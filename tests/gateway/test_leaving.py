@@ -1,0 +1,156 @@
+"""A frontend that is told to stop: what it answers ends first, and nobody is cut who could have been finished."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from corral.app.leaving import Leaving
+from tests.engines.running import Engine
+from tests.serving.scene import an_engine, keep_only_the_feed, serve
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.waiting import eventually
+
+CHAT = {"model": "chat", "messages": [{"role": "user", "content": "Who goes there?"}]}
+HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with an_engine(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def frontend(database_url: str, engine: Engine) -> AsyncIterator[RunningFrontend]:
+    async with running_frontend(database_url) as running:
+        await keep_only_the_feed(running)
+        await serve(running, engine)
+        yield running
+
+
+@dataclass
+class Stream:
+    answer: aiohttp.ClientResponse
+    events: list[Any]
+
+    async def rest(self) -> list[Any]:
+        """Until its proper end; an answer that is cut raises."""
+        async for line in self.answer.content:
+            if line.startswith(b"data: "):
+                said = line.removeprefix(b"data: ").strip()
+                self.events.append("[DONE]" if said == b"[DONE]" else json.loads(said))
+        return self.events
+
+
+@asynccontextmanager
+async def _stream(frontend: RunningFrontend, tokens: int) -> AsyncIterator[Stream]:
+    """One whose first event is there."""
+    body = CHAT | {"stream": True, "max_tokens": tokens}
+    async with frontend.http.post(f"{frontend.url}/v1/chat/completions", json=body, headers=HEADERS) as answer:
+        assert answer.status == 200
+        await answer.content.readuntil(b"\n\n")
+        yield Stream(answer, [])
+
+
+def _leaving(frontend: RunningFrontend, grace_s: float) -> Leaving:
+    return Leaving(frontend.core, frontend.server, grace_s)
+
+
+async def _takes_no_more(frontend: RunningFrontend) -> None:
+    async def is_closed() -> bool:
+        return not any(server.is_serving() for server in frontend.server._server.servers)
+
+    await eventually(is_closed)
+    with pytest.raises(aiohttp.ClientConnectorError):
+        async with aiohttp.ClientSession() as fresh:
+            await fresh.get(f"{frontend.url}/healthz")
+
+
+@pytest.mark.behaviour("GW-148")
+async def test_streams_that_are_open_end_as_they_should_while_nobody_else_is_let_in(
+    frontend: RunningFrontend, engine: Engine
+) -> None:
+    await engine.post("/_control", {"tokens_per_s": 20})
+    async with _stream(frontend, 40) as one, _stream(frontend, 40) as other:
+        leaving = asyncio.create_task(_leaving(frontend, 30).leave())
+        await _takes_no_more(frontend)
+        assert not leaving.done()
+        for stream in (one, other):
+            events = await stream.rest()
+            assert events[-1] == "[DONE]"
+            assert not [event for event in events if "error" in event]
+        await leaving
+
+
+@pytest.mark.behaviour("GW-149")
+async def test_what_has_not_ended_within_the_grace_is_cut_with_one_event_that_says_so(
+    frontend: RunningFrontend, engine: Engine
+) -> None:
+    await engine.post("/_control", {"tokens_per_s": 5})
+    async with _stream(frontend, 5000) as stream:
+        leaving = asyncio.create_task(_leaving(frontend, 0.5).leave())
+        events = await stream.rest()
+        assert [event["error"]["code"] for event in events if "error" in event] == ["stopping"]
+        assert "error" in events[-1]
+        assert "[DONE]" not in events
+        await leaving
+    assert not frontend.core.gateway.open
+
+
+@pytest.mark.behaviour("GW-149")
+async def test_an_answer_of_which_nothing_was_passed_on_is_503_when_the_grace_is_over(
+    frontend: RunningFrontend, engine: Engine
+) -> None:
+    await engine.post("/_control", {"tokens_per_s": 5})
+    asking = asyncio.create_task(frontend.call("POST", "/v1/chat/completions", CHAT | {"max_tokens": 5000}))
+
+    async def is_under_way() -> bool:
+        return bool(frontend.core.gateway.open)
+
+    await eventually(is_under_way)
+    await _leaving(frontend, 0.3).leave()
+    status, answer = await asking
+    assert (status, answer["error"]["code"]) == (503, "stopping")
+
+
+@pytest.mark.behaviour("GW-149")
+async def test_told_a_second_time_it_waits_no_longer(frontend: RunningFrontend, engine: Engine) -> None:
+    await engine.post("/_control", {"tokens_per_s": 5})
+    async with _stream(frontend, 5000) as stream:
+        going = _leaving(frontend, 3600)
+        leaving = asyncio.create_task(going.leave())
+        await _takes_no_more(frontend)
+        going.hurry()
+        assert "error" in (await stream.rest())[-1]
+        await leaving
+
+
+@pytest.mark.behaviour("GW-148")
+async def test_a_client_that_asks_on_its_old_connection_is_answered_and_told_that_it_was_the_last_time(
+    frontend: RunningFrontend,
+) -> None:
+    assert (await frontend.call("POST", "/v1/chat/completions", CHAT))[0] == 200
+    frontend.core.begin_stop()
+    for method, path, body in (("POST", "/v1/chat/completions", CHAT), ("GET", "/v1/models", None)):
+        async with frontend.http.request(method, f"{frontend.url}{path}", json=body, headers=HEADERS) as answer:
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+    status, told = await frontend.call("GET", "/readyz", key=None)
+    assert (status, told) == (503, {"status": "stopping", "reason": "stopping"})
+
+
+@pytest.mark.behaviour("GW-148")
+async def test_watchers_are_sent_away_at_once_and_idle_connections_hold_nobody_up(frontend: RunningFrontend) -> None:
+    async with frontend.http.get(f"{frontend.url}/api/events", headers=HEADERS) as watching:
+        assert watching.status == 200
+        async with asyncio.timeout(20):
+            await _leaving(frontend, 3600).leave()
+            await watching.content.read()

@@ -10,6 +10,7 @@ from corral.api import (
     access,
     backends,
     cluster,
+    dialects,
     errors,
     events,
     files,
@@ -55,7 +56,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.parts = parts
     app.state.metrics = metrics
     errors.install(app)
-    app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES])
+    app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES, *dialects.ROUTES])
     # Rules before nodes: `/api/nodes/scheduling` is no node.
     routers = (
         cluster,

@@ -14,9 +14,10 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from corral.api.dialects.envelopes import OLLAMA_PATHS, envelope_for
 from corral.api.errors import TOO_LARGE_HINT, envelope
 from corral.api.metrics import Metrics
-from corral.domain.errors import StoreUnavailable
+from corral.domain.errors import StoreUnavailable, TooLarge, Unavailable
 from corral.ports.runtime import Clock, Ids
 from corral.serving.health import Health
 
@@ -37,21 +38,8 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _NO_REGISTRY = "PostgreSQL cannot be reached, and this frontend has started without it: it can only serve models."
 _HINTS = {413: TOO_LARGE_HINT, 503: "Try again in a second, or ask another frontend."}
 _ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
-# What is answered without the registry; Ollama's routes are named one by one, because ours begin like them.
-_FROM_MEMORY = frozenset(
-    {
-        *_ALWAYS_SERVED,
-        "/api/cluster",
-        "/api/chat",
-        "/api/embed",
-        "/api/embeddings",
-        "/api/generate",
-        "/api/ps",
-        "/api/show",
-        "/api/tags",
-        "/api/version",
-    }
-)
+# What is answered without the registry.
+_FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", *OLLAMA_PATHS})
 
 
 class Edge:
@@ -179,8 +167,13 @@ def _content_length(scope: Scope) -> int | None:
 
 
 async def _refuse(scope: Scope, send: Send, status: int, code: str, sentence: str) -> None:
-    body = envelope(scope["path"], code, sentence, hint=_HINTS[status], request_id=scope["state"]["request_id"])
-    text = json.dumps(body).encode()
+    path, request_id = scope["path"], scope["state"]["request_id"]
+    own = envelope_for(path)
+    if own is not None:
+        kind = TooLarge if status == TooLarge.status else Unavailable
+        text = own.rendered(path, kind(sentence, hint=_HINTS[status], code=code), request_id)
+    else:
+        text = json.dumps(envelope(path, code, sentence, hint=_HINTS[status], request_id=request_id)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
     if status == 503:
         headers.append((b"retry-after", b"1"))

@@ -87,7 +87,8 @@ class Manifest:
     ready: Probe = field(default_factory=Probe)
     # "flag" or "environment": the engine checks {api_key} itself. "none": it listens on the loopback only.
     api_key: str = "none"
-    # Which of OpenAI's calls it answers: chat, completions, embeddings, transcriptions, speech, rerank.
+    # Which calls it answers: chat, completions, embeddings, transcriptions, translations, speech, rerank, images,
+    # responses, and Anthropic's messages and count_tokens.
     serves: tuple[str, ...] = ()
     # Which model files it takes: gguf, safetensors, ctranslate2, onnx, piper.
     formats: tuple[str, ...] = ()

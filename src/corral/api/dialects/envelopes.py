@@ -12,6 +12,14 @@ from corral.api.openai import errors as openai_errors
 from corral.domain.errors import CorralError
 
 Headers = list[tuple[bytes, bytes]]
+# Ollama's paths are named one by one, because ours begin like them.
+OLLAMA_PATHS = frozenset(
+    f"/api/{name}"
+    for name in (
+        *("chat", "generate", "embed", "embeddings", "show", "tags", "ps", "version"),
+        *("pull", "push", "create", "copy", "delete"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +85,10 @@ OLLAMA = Envelope(
     engine_said=_ollama_engine,
     event=lambda error: ollama.line_of(ollama.error_body(error.message)),
 )
+
+
+def envelope_for(path: str) -> Envelope | None:
+    """The envelope of a path that has one of its own; None: ours, which OpenAI's clients understand."""
+    if path.startswith("/v1/messages"):
+        return ANTHROPIC
+    return OLLAMA if path in OLLAMA_PATHS else None

@@ -14,7 +14,9 @@ from corral.domain.errors import InvalidRequest
 
 HEAD_BYTES_MAX = 8 * 1024
 NAME_BYTES_MAX = 1024
-_FORM = re.compile(r'multipart/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s";,]{1,70}))', re.IGNORECASE)
+_FORM = re.compile(
+    r'multipart/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s";,]{1,70}))\s*(?:;|$)', re.IGNORECASE
+)
 _DISPOSITION = re.compile(rb'(?i)^content-disposition:\s*form-data\s*;(?:.*;)?\s*name=(?:"([^"]*)"|([^\s";]+))')
 _ENCODED = re.compile(rb"(?i)^content-transfer-encoding:\s*(?!binary|8bit|7bit)")
 

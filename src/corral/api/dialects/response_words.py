@@ -40,7 +40,7 @@ def finished(said: Said, items: Sequence[Json]) -> Json:
 def usage(tokens: Tokens) -> Json:
     return {
         "input_tokens": tokens.prompt,
-        "input_tokens_details": {"cached_tokens": tokens.cached},
+        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": 0},
         "output_tokens": tokens.completion,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": tokens.prompt + tokens.completion,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -19,10 +20,11 @@ from corral.api.dialects.calls import PATHS, Call, native_body
 from corral.api.dialects.chats import Translation
 from corral.api.dialects.envelopes import ANTHROPIC, OPENAI, Envelope
 from corral.api.dialects.reading import Json
+from corral.api.errors import TOO_LARGE_HINT
 from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
 from corral.api.parts import Parts
-from corral.domain.errors import CorralError
+from corral.domain.errors import CorralError, TooLarge
 from corral.serving.gateway import Wish
 from corral.store.use import Served
 
@@ -56,6 +58,11 @@ class CallRoute(ABC):
             await self.answer(call)
         except CorralError as error:
             await call.fail(error)
+        except HTTPException as error:
+            if error.status_code != TooLarge.status:
+                raise
+            # A body that did not say how long it is.
+            await call.fail(TooLarge(error.detail, hint=TOO_LARGE_HINT))
 
     @abstractmethod
     async def answer(self, call: Call) -> None: ...

@@ -24,6 +24,8 @@ _SAME = {
     "max_completion_tokens": ("max_tokens",),
     "stop": ("stop_sequences",),
 }
+# Where the system's prompt is no message but has a place of its own: Anthropic's.
+_WITH_SYSTEM = frozenset({"messages", "count_tokens"})
 # Of the defaults, which are mostly about sampling, only these mean anything to embeddings.
 _OF_EMBEDDINGS = frozenset({"dimensions", "encoding_format"})
 
@@ -74,7 +76,7 @@ class Body:
             yield start, start, f"{prompt}, "
 
     def _is_silent(self, key: str, call: str) -> bool:
-        if key == _SYSTEM or (call == "embeddings" and key not in _OF_EMBEDDINGS):
+        if (key == _SYSTEM and call not in _WITH_SYSTEM) or (call == "embeddings" and key not in _OF_EMBEDDINGS):
             return False
         return not any(other in self.members for other in (key, *_SAME.get(key, ())))
 

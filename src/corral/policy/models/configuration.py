@@ -31,7 +31,7 @@ PATH_MAX = 1024
 FILES_MAX = 1000
 ALIASES_MAX = 100
 DEFAULTS_MAX_CHARACTERS = 64 * 1024
-CALLS = ("chat", "completions", "embeddings", "transcriptions", "speech", "rerank")
+CALLS = ("chat", "completions", "embeddings", "transcriptions", "speech", "rerank", "images")
 SCHEMES = ("https", "http", "file", "hf", "oci", "ollama", "wheel", "upload")
 _KEYS = (
     "name", "description", "backend", "files", "entry", "options", "threads", "vram", "ram", "load_timeout", "groups",

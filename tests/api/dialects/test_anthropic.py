@@ -1,0 +1,219 @@
+"""Anthropic's messages as chats, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic.lib.streaming._messages import accumulate_event
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from corral.api.dialects import anthropic
+from corral.domain.errors import InvalidRequest
+from corral.ports.engines import EngineLost
+from tests.api.dialects.streams import call_delta, chunk, server_sent, told, whole, words
+
+TOOL = {"name": "weather", "description": "of a city", "input_schema": {"type": "object"}}
+_EVENTS: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
+
+
+def read(**body: Any) -> anthropic.Message:
+    asked = {"model": "chat", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]} | body
+    return anthropic.read(asked, model="chat", answer_id="1")
+
+
+def gathered(raw: bytes) -> Message:
+    """The message that the official client makes of the events."""
+    snapshot: Any = None
+    pieces: dict[int, Any] = {}
+    for event in server_sent(raw):
+        snapshot = accumulate_event(event=_EVENTS.validate_python(event), current_snapshot=snapshot, json_bufs=pieces)
+    assert snapshot is not None
+    return Message.model_validate(snapshot.model_dump())
+
+
+@pytest.mark.behaviour("GW-80")
+def test_a_request_with_everything_is_the_same_chat() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    chat = read(
+        system=[{"type": "text", "text": "Be"}, {"type": "text", "text": "kind."}],
+        messages=[
+            {"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": "x"},
+                    {"type": "text", "text": "I look."},
+                    {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Paris"}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]},
+                    {"type": "text", "text": "And now?"},
+                ],
+            },
+        ],
+        stop_sequences=["\n"],
+        temperature=0.5,
+        top_p=0.9,
+        top_k=3,
+        tools=[TOOL],
+        tool_choice={"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
+        metadata={"user_id": "u1"},
+        output_config={"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        stream=True,
+    ).chat
+    assert chat == {
+        "max_tokens": 10,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 3,
+        "stop": ["\n"],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [
+            {"role": "system", "content": "Be\nkind."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What is it?"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+                ],
+            },
+            {
+                "role": "assistant",
+                "content": "I look.",
+                "tool_calls": [
+                    {
+                        "id": "t1",
+                        "type": "function",
+                        "function": {"name": "weather", "arguments": '{"city": "Paris"}'},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "t1", "content": "rain"},
+            {"role": "user", "content": "And now?"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "weather", "description": "of a city", "parameters": {"type": "object"}},
+            }
+        ],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "parallel_tool_calls": False,
+        "user": "u1",
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
+        },
+    }
+
+
+@pytest.mark.behaviour("GW-81")
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"container": "x"}, "container"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking with a budget"),
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
+        ({"messages": [{"role": "user", "content": [{"type": "document", "source": {}}]}]}, "document"),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "assistant's own"),
+        ({"output_config": {"effort": "high"}}, "output_config.effort"),
+    ],
+)
+def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read(**body)
+    assert named in refused.value.message
+    assert refused.value.slug == "not_expressible"
+
+
+@pytest.mark.behaviour("GW-81")
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"max_tokens": None}, "max_tokens"),
+        ({"messages": []}, "messages"),
+        ({"messages": "hello"}, "messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
+        ({"tools": [{"name": "x"}]}, "tools[0].input_schema"),
+        ({"tool_choice": {"type": "maybe"}}, "tool_choice.type"),
+        ({"stream": "yes"}, "stream"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(body: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read(**body)
+    assert refused.value.message.startswith(f"{named}: ")
+
+
+@pytest.mark.behaviour("GW-80")
+def test_an_answer_has_its_blocks_its_reason_and_its_usage() -> None:
+    call = {"id": "t1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
+    answer = read().answer(
+        whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, finish="tool_calls")
+    )
+    message = Message.model_validate(answer, strict=True)
+    assert [block.type for block in message.content] == ["thinking", "text", "tool_use"]
+    assert answer["content"][2]["input"] == {"city": "Paris"}
+    assert message.stop_reason == "tool_use"
+    assert (message.usage.input_tokens, message.usage.cache_read_input_tokens, message.usage.output_tokens) == (8, 4, 5)
+
+
+@pytest.mark.behaviour("GW-80")
+@pytest.mark.parametrize(
+    ("choice", "reason", "sequence"),
+    [
+        ({"finish": "stop"}, "end_turn", None),
+        ({"finish": "length"}, "max_tokens", None),
+        ({"finish": "content_filter"}, "refusal", None),
+        ({"finish": "stop", "stop_reason": "END"}, "stop_sequence", "END"),
+    ],
+)
+def test_how_an_answer_ended_is_told(choice: dict[str, Any], reason: str, sequence: str | None) -> None:
+    answer = read().answer(whole({"content": "x"}, **choice))
+    assert (answer["stop_reason"], answer["stop_sequence"]) == (reason, sequence)
+
+
+@pytest.mark.behaviour("GW-82")
+@pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
+def test_a_stream_is_the_whole_answer_in_pieces_for_the_official_client(piece_bytes: int) -> None:
+    chunks = [
+        chunk({"role": "assistant", "content": None}),
+        chunk({"reasoning_content": "hm"}),
+        chunk({"content": "One "}),
+        chunk({"content": "moment."}),
+        chunk(call_delta(0, '{"ci', id="t1", name="weather")),
+        chunk(call_delta(0, 'ty": "Paris"}')),
+        chunk(call_delta(1, "", id="t2", name="clock")),
+        *words(finish="tool_calls")[1:],
+    ]
+    raw = told(read(stream=True).stream(), chunks, piece_bytes)
+    message = gathered(raw)
+    calls = [
+        {"id": "t1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}},
+        {"id": "t2", "function": {"name": "clock", "arguments": "{}"}},
+    ]
+    same = whole({"content": "One moment.", "reasoning_content": "hm", "tool_calls": calls}, finish="tool_calls")
+    assert message == Message.model_validate(read().answer(same))
+    kinds = [event["type"] for event in server_sent(raw)]
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 4
+    assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
+
+
+@pytest.mark.behaviour("GW-82")
+def test_a_stream_that_never_says_how_it_ended_ends_with_an_error() -> None:
+    events = server_sent(told(read(stream=True).stream(), words("One")[:2]))
+    assert events[-1]["type"] == "error"
+    assert events[-1]["error"]["type"] == "api_error"
+
+
+@pytest.mark.behaviour("GW-82")
+def test_an_error_of_the_engine_in_the_middle_is_an_error_here() -> None:
+    with pytest.raises(EngineLost, match="out of memory"):
+        read(stream=True).stream().event({"error": {"message": "out of memory"}})

@@ -1,0 +1,197 @@
+"""OpenAI's responses as chats, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from corral.api.dialects import responses
+from corral.domain.errors import InvalidRequest
+from tests.api.dialects.streams import USAGE, call_delta, chunk, server_sent, told, whole, words
+
+_EVENTS: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
+LOGPROB = {"token": "One", "bytes": [79], "logprob": -1.0, "top_logprobs": []}
+FUNCTION = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": True}
+
+
+def read(**body: Any) -> responses.Response:
+    return responses.read({"model": "chat", "input": "hello"} | body, model="chat", answer_id="1", created_at=7)
+
+
+@pytest.mark.behaviour("GW-83")
+def test_a_request_with_everything_is_the_same_chat() -> None:
+    chat = read(
+        instructions="Be kind.",
+        input=[
+            {"role": "developer", "content": "Short."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "What is it?"},
+                    {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "low"},
+                ],
+            },
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"},
+            {"type": "function_call", "call_id": "c2", "name": "weather", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+            {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "sun"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Both."}]},
+            {"role": "user", "content": "And now?"},
+        ],
+        tools=[FUNCTION],
+        tool_choice={"type": "function", "name": "weather"},
+        parallel_tool_calls=False,
+        text={"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
+        reasoning={"effort": "low"},
+        max_output_tokens=9,
+        top_logprobs=2,
+        temperature=0,
+        store=False,
+    ).chat
+    calls = [
+        {"id": name, "type": "function", "function": {"name": "weather", "arguments": "{}"}} for name in ("c1", "c2")
+    ]
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk=", "detail": "low"}}
+    assert chat == {
+        "messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "system", "content": "Short."},
+            {"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]},
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+            {"role": "tool", "tool_call_id": "c2", "content": "sun"},
+            {"role": "assistant", "content": "Both."},
+            {"role": "user", "content": "And now?"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True},
+            }
+        ],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "parallel_tool_calls": False,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True},
+        },
+        "reasoning_effort": "low",
+        "max_tokens": 9,
+        "logprobs": True,
+        "top_logprobs": 2,
+        "temperature": 0,
+        "stream": False,
+    }
+
+
+@pytest.mark.behaviour("GW-81")
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"store": True}, "store: true"),
+        ({"background": True}, "background: true"),
+        ({"truncation": "auto"}, "truncation: auto"),
+        ({"tools": [{"type": "web_search"}]}, "web_search"),
+        ({"tool_choice": {"type": "file_search"}}, "file_search"),
+        ({"include": ["file_search_call.results"]}, "file_search_call.results"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "item_reference"),
+        ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}]}, "input_file"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"max_tool_calls": 2}, "max_tool_calls"),
+    ],
+)
+def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read(**body)
+    assert named in refused.value.message
+    assert refused.value.slug == "not_expressible"
+
+
+@pytest.mark.behaviour("GW-81")
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"input": None}, "input"),
+        ({"input": []}, "input"),
+        ({"input": [{"role": "robot", "content": "x"}]}, "input[0].role"),
+        ({"input": [{"type": "function_call", "call_id": "c", "name": "w", "arguments": "{}"}]}, "input"),
+        ({"instructions": 3}, "instructions"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(body: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read(**body)
+    assert refused.value.message.startswith(f"{named}: ")
+
+
+@pytest.mark.behaviour("GW-83")
+def test_an_answer_is_a_response_that_repeats_its_request() -> None:
+    call = {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}
+    asked = read(tools=[FUNCTION], temperature=0.5, metadata={"a": "b"})
+    said = asked.answer(whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, "tool_calls"))
+    response = Response.model_validate(said)
+    assert [item.type for item in response.output] == ["reasoning", "message", "function_call"]
+    assert (response.status, response.output_text, response.temperature) == ("completed", "Hm.", 0.5)
+    assert (response.metadata, response.created_at, response.error) == ({"a": "b"}, 7, None)
+    assert response.usage is not None
+    assert (response.usage.input_tokens, response.usage.total_tokens) == (12, 17)
+    assert response.usage.input_tokens_details.cached_tokens == 4
+
+
+@pytest.mark.behaviour("GW-83")
+def test_an_answer_that_was_cut_short_is_incomplete() -> None:
+    response = Response.model_validate(read().answer(whole({"content": "x"}, "length")))
+    assert response.status == "incomplete"
+    assert response.incomplete_details is not None
+    assert response.incomplete_details.reason == "max_output_tokens"
+
+
+@pytest.mark.behaviour("GW-84")
+@pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
+def test_a_stream_is_the_whole_answer_in_numbered_events(piece_bytes: int) -> None:
+    chunks = [
+        chunk({"role": "assistant", "content": None}),
+        chunk({"reasoning_content": "hm"}),
+        chunk({"content": "One "}, logprobs={"content": [LOGPROB]}),
+        chunk({"content": "moment."}),
+        chunk(call_delta(0, '{"ci', id="c1", name="weather")),
+        chunk(call_delta(0, 'ty": 1}')),
+        chunk(call_delta(1, "{}", id="c2", name="clock")),
+        chunk({}, "tool_calls"),
+        {"choices": [], "usage": USAGE},
+    ]
+    events = server_sent(told(read(stream=True).stream(), chunks, piece_bytes))
+    for event in events:
+        _EVENTS.validate_python(event)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    last = events[-1]
+    assert last["type"] == "response.completed"
+    output = last["response"]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "message", "function_call", "function_call"]
+    assert output[1]["content"][0]["text"] == "One moment."
+    assert len(output[1]["content"][0]["logprobs"]) == 1
+    assert [(item["call_id"], item["arguments"]) for item in output[2:]] == [("c1", '{"city": 1}'), ("c2", "{}")]
+    assert last["response"]["usage"]["total_tokens"] == 17
+    done = [event for event in events if event["type"] == "response.output_item.done"]
+    assert [event["item"] for event in done] == output
+    added = [event["output_index"] for event in events if event["type"] == "response.output_item.added"]
+    assert added == [0, 1, 2, 3]
+
+
+@pytest.mark.behaviour("GW-84")
+def test_a_stream_without_a_word_is_an_empty_message() -> None:
+    events = server_sent(told(read(stream=True).stream(), words(finish="length")))
+    assert events[-1]["type"] == "response.incomplete"
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == ""
+
+
+@pytest.mark.behaviour("GW-84")
+def test_a_stream_that_never_says_how_it_ended_fails() -> None:
+    events = server_sent(told(read(stream=True).stream(), words("One")[:2]))
+    assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+    assert events[-1]["response"]["status"] == "failed"

@@ -40,6 +40,7 @@ from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Services
 from corral.runtime.tasks import Tasks
 from corral.serving.kept import KeptFile, cluster_key
+from corral.serving.gateway import Timeouts
 from corral.serving.seats import SeatOptions
 from corral.store.database import Database
 
@@ -134,6 +135,8 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         allows_private_sources=settings.allow_private_sources,
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
+        timeouts=Timeouts(first_byte_s=settings.first_byte_timeout_s, between_s=settings.between_bytes_timeout_s),
+        has_response_headers=settings.response_headers,
         kept_max_age_s=settings.kept_max_age_s,
         usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),
         usage_retention_s=settings.usage_retention_s,

@@ -23,20 +23,24 @@ from corral.api.middleware import DRAINED_BYTES_MAX, INFERENCE_BODY_BYTES_MAX
 from corral.api.openai import errors
 from corral.api.openai.asked import wish_later, wish_now
 from corral.api.parts import Parts
-from corral.domain.errors import CorralError, InvalidRequest, TooLarge
+from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
 from corral.gateway.head import END, HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, read_head
 from corral.runtime.guard import Failed, attempt
 from corral.serving.exchange import Exchange
-from corral.serving.gateway import Wish, as_error
+from corral.serving.gateway import STOPPING, Wish, as_error
 
 # What a client may send ahead of the answer that it waits for.
 AHEAD_BYTES_MAX = 64 * 1024
+# A body up to this size is read before it is looked up who sends it.
+DOUBTFUL_BYTES = 64 * 1024
 # A head has to be whole after so long, …
 HEAD_S = 10.0
 # … and a body after so long and a second more for each so many bytes of it that have come.
 BODY_S = 30.0
 BODY_BYTES_PER_S = 1024
+# What lies here of an answer when its connection is closed has to be read within this.
+CLOSING_S = 10.0
 _STREAM = b"text/event-stream"
 
 
@@ -102,6 +106,7 @@ class GatewayProtocol(HttpToolsProtocol):
         # When the present state, or the present lack of movement, began.
         self._since = 0.0
         self._closes = False
+        self._closing_since: float | None = None
         # Of uvicorn's side.
         self._is_their_head = False
         self._is_their_message = False
@@ -266,7 +271,7 @@ class GatewayProtocol(HttpToolsProtocol):
         raw = data if end == len(data) else data[:end]
         # A client that stays often sends the same head again.
         head = self._head if raw == self._raw_head else read_head(raw)
-        if head is None or self.board.parts.not_ready() is not None:
+        if head is None or self.board.parts.not_ready() is not None or self._is_doubtful(head):
             self._at = _IDLE
             self._give(data)
             return b""
@@ -281,6 +286,13 @@ class GatewayProtocol(HttpToolsProtocol):
         self._left_bytes = head.size_bytes
         self._take_body(data[end:])
         return b""
+
+    def _is_doubtful(self, head: Head) -> bool:
+        """A large body of somebody whom memory does not know. uvicorn reads no more of it than it can hold back."""
+        if head.size_bytes <= DOUBTFUL_BYTES:
+            return False
+        secret = head.asked.secret
+        return secret is None or self.board.parts.directory.known(secret) is None
 
     def _take_body(self, data: bytes) -> None:
         rest = b""
@@ -322,6 +334,8 @@ class GatewayProtocol(HttpToolsProtocol):
             return
         if wish is not None:
             self._start(wish)
+        elif board.parts.gateway.is_closing:
+            self._turn_away(Unavailable(STOPPING, hint="Ask another frontend.", code="stopping"))
         else:
             self._slow = board.parts.gateway.tasks.start(self._answer_later(body), name="look up")
 
@@ -391,7 +405,11 @@ class GatewayProtocol(HttpToolsProtocol):
         self.end()
 
     def cut(self, error: CorralError) -> None:
-        if self._is_stream:
+        if self.flow.write_paused:
+            # Nobody reads: neither this nor what is on its way.
+            self._exchange = None
+            self.transport.abort()
+        elif self._is_stream:
             self.piece(errors.event(error))
             self.end()
         else:
@@ -428,6 +446,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def sweep(self, now: float) -> bool:
         """Called once a second. True if the client kept us waiting for too long, and is left."""
+        if self.transport.is_closing():
+            return self._abort_if_stuck(now)
         if self._at == _HEAD or self._is_their_head:
             return self._leave_if(now - self._since > HEAD_S)
         if _BODY <= self._at <= _DRAINING:
@@ -443,10 +463,18 @@ class GatewayProtocol(HttpToolsProtocol):
                 return True
         return False
 
+    def _abort_if_stuck(self, now: float) -> bool:
+        """Closed, but its client does not read what is left to be written."""
+        if self._closing_since is None:
+            self._closing_since = now
+        is_stuck = now - self._closing_since > CLOSING_S
+        if is_stuck:
+            self.transport.abort()
+        return is_stuck
+
     def _leave_if(self, is_late: bool) -> bool:  # noqa: FBT001 - a question asked in one line
         if is_late:
-            error = InvalidRequest("The request did not come to its end in time.", code="request_timeout")
-            self._say_and_close(408, error.message)
+            self._say_and_close(408, "The request did not come to its end in time.")
         return is_late
 
     def _say_and_close(self, status: int, sentence: str) -> None:

@@ -228,9 +228,11 @@ class Exchange:
         held = self._held
         assert held is not None
         now = self._gateway.clock.monotonic() - self._began
-        if self._status < 500:
+        if self._status < 400:
             held.succeeded(now - self._queue_s, (self._first_byte_s or now) - self._queue_s)
-        else:
+        elif self._status < 500:
+            held.succeeded()
+        elif self._status != _NOT_NOW:
             held.failed()
         is_passing = self._at == _PASSING
         rest = b"".join(self._kept) if self._kept else b""
@@ -257,7 +259,6 @@ class Exchange:
         elif isinstance(error, EngineRefused) and not self._gateway.is_closing:
             self._start_task(self._leave(held, error), "refused")
         else:
-            held.failed()
             self._lose(held, error)
 
     def on_writable(self, is_writable: bool) -> None:  # noqa: FBT001 - what a callback is told
@@ -290,6 +291,9 @@ class Exchange:
         if isinstance(outcome, Failed):
             self._task = None
             self._fail(as_error(outcome.error))
+        elif self._has_written:
+            self._task = None
+            self._fail(_not_twice(error))
         else:
             await self._find()
 
@@ -298,9 +302,7 @@ class Exchange:
         self._visit.lost(held, error)
         self._held = None
         if self._has_written:
-            self._fail(
-                EngineFailed(f"{error.message} The upload cannot be told to another one.", hint="Send it again.")
-            )
+            self._fail(_not_twice(error))
         else:
             self._try_next()
 
@@ -350,6 +352,8 @@ class Exchange:
         self._status, self._head, self._size_bytes = status, head, size_bytes
         self._form = _form_of(kind, size_bytes) if status < 300 else _WHOLE
         if self._form != _WHOLE:
+            # Nobody promises how long it will be: an error may have to be said at its end.
+            self._size_bytes = None
             head += _UNBUFFERED
         if self._gateway.has_response_headers:
             head += self._gateway.named(self._held)
@@ -425,12 +429,12 @@ class Exchange:
         held = self._held
         assert held is not None
         self._hang_up()
-        held.failed()
         silent = EngineSilent(
             f"The engine of {self._wish.model.name} took the call and said nothing for {limit_s:g} s.",
             hint="A long prompt may take longer: CORRAL_FIRST_BYTE_TIMEOUT_S, CORRAL_BETWEEN_BYTES_TIMEOUT_S.",
         )
         if self._at == _PASSING:
+            held.failed()
             self._cut(silent)
         elif self._has_written or not self._visit.has_others(held.replica.id):
             # Asking the same one again would only take as long again.
@@ -519,6 +523,10 @@ class Exchange:
     def _estimate(self) -> int:
         """One token for each event; the first event of a chat only says who speaks."""
         return max(0, self._events - 1) if self._wish.call == "chat" else self._events
+
+
+def _not_twice(error: CorralError) -> EngineFailed:
+    return EngineFailed(f"{error.message} What was sent cannot be told to another one.", hint="Send it again.")
 
 
 def _form_of(kind: bytes, size_bytes: int | None) -> int:

@@ -53,6 +53,8 @@ class Calls:
             traceparent=trace_context(request.headers.get("traceparent", "")),
         )
         try:
+            # Before the body is read: nobody may fill our memory whom we do not know.
+            await parts.directory.principal(asked.secret)
             body = await request.body()
             wish = wish_now(parts, asked, body, request_id) or await wish_later(parts, asked, body, request_id)
         except CorralError as error:

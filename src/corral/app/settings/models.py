@@ -191,6 +191,17 @@ class FrontendSettings(_BusTls, _Logging):
         default=60.0,
         description="How long a request waits for a model that is being loaded; 0 waits as long as the load takes.",
     )
+    first_byte_timeout_s: DurationOrZero = Field(
+        default=600.0,
+        description="How long an engine may think before the first byte of an answer; 0 is for ever. A long prompt, or "
+        "an answer that is no stream, is silent for minutes.",
+    )
+    between_bytes_timeout_s: DurationOrZero = Field(
+        default=300.0, description="How long an engine may be silent in the middle of an answer; 0 is for ever."
+    )
+    response_headers: bool = Field(
+        default=True, description="Whether answers of models say which node and replica they come from."
+    )
     replica_concurrency: int = Field(
         default=64,
         ge=1,

@@ -23,7 +23,9 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 # With one of these a request is not plain.
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
-_READ = frozenset({b"authorization", b"x-api-key", b"content-length", b"x-request-id", b"prefer", b"traceparent"})
+_READ = frozenset(
+    {b"authorization", b"x-api-key", b"cookie", b"content-length", b"x-request-id", b"prefer", b"traceparent"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,9 @@ def read_head(raw: bytes) -> Head | None:
     if not reader.is_plain or not reader.is_whole or reader.has_body or reader.count > HEADERS_MAX:
         return None
     version, found = parser.get_http_version(), reader.found
+    secret = _secret(found)
+    if secret is None and b"cookie" in found:
+        return None  # A browser: whose session it has is found out where there is time for it.
     length = found.get(b"content-length", b"0")
     path = reader.url.decode("ascii", "replace")
     if version not in ("1.0", "1.1") or path not in CALLS or _LENGTH.fullmatch(length) is None:
@@ -97,7 +102,7 @@ def read_head(raw: bytes) -> Head | None:
         asked=Asked(
             path=path,
             call=CALLS[path],
-            secret=_secret(found),
+            secret=secret,
             wait_s=preferred_wait_s(found.get(b"prefer", b"").decode("latin-1")),
             traceparent=trace_context(found.get(b"traceparent", b"").decode("latin-1")),
         ),

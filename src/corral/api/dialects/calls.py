@@ -18,7 +18,7 @@ from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
 from corral.api.openai import errors
 from corral.api.openai.asked import preferred_wait_s, trace_context
-from corral.api.parts import Parts, bearer
+from corral.api.parts import Parts, who
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed
 from corral.serving.gateway import Wish
@@ -72,7 +72,7 @@ class Call:
 
     async def enter(self) -> None:
         """Find out who asks; before anything else."""
-        self._principal = await self.parts.directory.principal(bearer(self.request))
+        self._principal = await who(self.request, self.parts)
 
     @property
     def principal(self) -> Principal:

@@ -35,6 +35,8 @@ class Asked:
     path: str
     call: str
     secret: str | None = field(default=None, repr=False)
+    # Who asks, if that is known already; a browser has a session and no secret.
+    principal: Principal | None = None
     wait_s: float | None = None
     traceparent: str = ""
 
@@ -52,7 +54,7 @@ def trace_context(given: str) -> str:
 
 def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish | None:
     """None: memory is not enough. `CorralError`: refused."""
-    principal = parts.directory.known(asked.secret) if asked.secret else None
+    principal = asked.principal or (parts.directory.known(asked.secret) if asked.secret else None)
     if principal is None:
         return None
     name, sent = _read(body)
@@ -64,7 +66,7 @@ def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish |
 
 async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish:
     """As `wish_now`, but what is not known here may be in the registry."""
-    principal = await parts.directory.principal(asked.secret)
+    principal = asked.principal or await parts.directory.principal(asked.secret)
     name, sent = _read(body)
     model = await parts.gateway.router.resolve(name)
     return _wish(asked, principal, model, _Sent(name, body, sent), request_id)

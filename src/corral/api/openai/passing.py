@@ -21,7 +21,7 @@ from corral.access.allowed import may_ask
 from corral.api.openai import errors
 from corral.api.openai.asked import CALLS, Asked, preferred_wait_s, trace_context, wish_later, wish_now
 from corral.api.openai.leaving import while_there
-from corral.api.parts import Parts, bearer
+from corral.api.parts import Parts, who
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError
 from corral.serving.asking import Answer, AnswerCut, asking
@@ -45,16 +45,15 @@ class Calls:
         request = Request(scope, receive)
         parts, request_id = scope["app"].state.parts, scope["state"]["request_id"]
         assert isinstance(parts, Parts)
-        asked = Asked(
-            path=self.path,
-            call=self._call,
-            secret=bearer(request),
-            wait_s=preferred_wait_s(request.headers.get("prefer", "")),
-            traceparent=trace_context(request.headers.get("traceparent", "")),
-        )
         try:
-            # Before the body is read: nobody may fill our memory whom we do not know.
-            await parts.directory.principal(asked.secret)
+            asked = Asked(
+                path=self.path,
+                call=self._call,
+                # Before the body is read: nobody may fill our memory whom we do not know.
+                principal=await who(request, parts),
+                wait_s=preferred_wait_s(request.headers.get("prefer", "")),
+                traceparent=trace_context(request.headers.get("traceparent", "")),
+            )
             body = await request.body()
             wish = wish_now(parts, asked, body, request_id) or await wish_later(parts, asked, body, request_id)
         except CorralError as error:
@@ -99,7 +98,7 @@ class _Route(ABC):
         parts = scope["app"].state.parts
         assert isinstance(parts, Parts)
         try:
-            principal = await parts.directory.principal(bearer(request))
+            principal = await who(request, parts)
             await _send_json(send, self.answer(request, parts, principal))
         except CorralError as error:
             await errors.answer(send, scope["path"], error, scope["state"].get("request_id"))

@@ -1,0 +1,142 @@
+"""What a key may: made with it, changed while it works, and the same on every frontend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.operations import assert_envelope
+from tests.api.test_authentication import make_key
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.nodes import PretendNode, join_token
+from tests.support.waiting import eventually
+
+LIMITS = [
+    {"model": "", "requests_per_minute": 60, "tokens_per_day": 100_000},
+    {"model": "llama", "tokens_per_minute": 5, "tokens_per_month": 7},
+]
+
+
+async def _patch(frontend: RunningFrontend, key_id: str, **change: Any) -> Any:
+    status, answer = await frontend.call("PATCH", f"/api/keys/{key_id}", change)
+    assert status == 200, answer
+    return answer
+
+
+def _said(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what was left open."""
+    return [{name: value for name, value in limit.items() if value is not None} for limit in limits]
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_a_key_is_made_with_scope_models_limits_and_an_end(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="infer", models=["llama-*", "qwen"], limits=LIMITS, expires_in_s=60)
+    status, shown = await frontend.call("GET", f"/api/keys/{made['id']}")
+    assert status == 200
+    assert shown == {name: value for name, value in made.items() if name != "key"}
+    assert (shown["scope"], shown["models"], shown["state"]) == ("infer", ["llama-*", "qwen"], "active")
+    assert _said(shown["limits"]) == LIMITS
+    assert shown["expires_at"]
+    status, me = await frontend.call("GET", "/api/me", key=made["key"])
+    assert (status, me["key_id"], me["scope"], me["models"]) == (200, made["id"], "infer", ["llama-*", "qwen"])
+    assert _said(me["limits"]) == LIMITS
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_a_change_holds_here_at_once_and_soon_elsewhere_and_leaves_the_rest_as_it_is(
+    frontend: RunningFrontend, database_url: str
+) -> None:
+    async with running_frontend(database_url) as other:
+        made = await make_key(frontend, scope="operate", models=["a"], limits=LIMITS)
+        assert (await other.call("GET", "/api/nodes", key=made["key"]))[0] == 200
+        changed = await _patch(frontend, made["id"], scope="infer")
+        assert (changed["scope"], changed["models"], _said(changed["limits"])) == ("infer", ["a"], LIMITS)
+        assert (await frontend.call("GET", "/api/nodes", key=made["key"]))[0] == 403
+
+        async def is_refused_there() -> bool:
+            return (await other.call("GET", "/api/nodes", key=made["key"]))[0] == 403
+
+        await eventually(is_refused_there)
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_null_takes_a_restriction_away_and_an_empty_list_of_limits_all_of_them(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="infer", models=["a"], limits=LIMITS, expires_in_s=60)
+    changed = await _patch(frontend, made["id"], models=None, limits=[], expires_in_s=None, name="renamed")
+    assert (changed["models"], changed["limits"], changed["expires_at"], changed["name"]) == (None, [], None, "renamed")
+    changed = await _patch(frontend, made["id"], models=[])
+    assert changed["models"] == []
+    changed = await _patch(frontend, made["id"], limits=[{"tokens_per_day": 5}])
+    assert _said(changed["limits"]) == [{"model": "", "tokens_per_day": 5}]
+
+
+WRONG: list[Any] = [
+    {"scope": "root"},
+    {"scope": None},
+    {"name": None},
+    {"name": ""},
+    {"models": "llama"},
+    {"models": [""]},
+    {"models": ["m"] * 101},
+    {"limits": None},
+    {"limits": [{}]},
+    {"limits": [{"model": "m"}]},
+    {"limits": [{"requests_per_minute": 0}]},
+    {"limits": [{"requests_per_minute": 2**31}]},
+    {"limits": [{"tokens_per_day": -1}]},
+    {"limits": [{"tokens_per_week": 1}]},
+    {"limits": [{"tokens_per_day": 1}, {"tokens_per_month": 1}]},
+    {"expires_in_s": 0},
+    {"secret": "mine"},
+]
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_a_change_that_makes_no_sense_changes_nothing(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="infer", limits=LIMITS)
+    before = (await frontend.call("GET", f"/api/keys/{made['id']}"))[1]
+    for change in WRONG:
+        status, answer = await frontend.call("PATCH", f"/api/keys/{made['id']}", change)
+        assert status == 400, f"{change}: {answer}"
+        assert_envelope(answer)
+        status, answer = await frontend.call("POST", "/api/keys", {"name": "k"} | change)
+        assert status == 400, f"{change}: {answer}"
+    assert (await frontend.call("GET", f"/api/keys/{made['id']}"))[1] == before
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_keys_that_are_revoked_or_not_there_cannot_be_changed(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend)
+    await frontend.call("DELETE", f"/api/keys/{made['id']}")
+    status, answer = await frontend.call("PATCH", f"/api/keys/{made['id']}", {"name": "n"})
+    assert (status, assert_envelope(answer)["code"]) == (409, "key_revoked")
+    for unknown in ("00000000-0000-4000-8000-000000000000", "nonsense"):
+        status, answer = await frontend.call("PATCH", f"/api/keys/{unknown}", {"name": "n"})
+        assert (status, assert_envelope(answer)["code"]) == (404, "key_not_found")
+
+
+@pytest.mark.behaviour("GW-114")
+async def test_the_last_admin_key_is_not_narrowed_and_a_key_for_asking_does_not_count(
+    frontend: RunningFrontend,
+) -> None:
+    await make_key(frontend, scope="infer")
+    await make_key(frontend, scope="operate")
+    me = (await frontend.call("GET", "/api/me"))[1]
+    for method, path, body in (("PATCH", "", {"scope": "operate"}), ("DELETE", "", None)):
+        status, answer = await frontend.call(method, f"/api/keys/{me['key_id']}{path}", body)
+        assert (status, assert_envelope(answer)["code"]) == (409, "last_key")
+    assert (await frontend.call("GET", "/api/keys", key=ADMIN_KEY))[0] == 200
+    await make_key(frontend, scope="admin")
+    assert (await _patch(frontend, me["key_id"], scope="operate"))["scope"] == "operate"
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_the_key_of_an_agent_node_asks_models_and_is_never_given_more(frontend: RunningFrontend) -> None:
+    agent = PretendNode(frontend, "agent-1")
+    _, answer = await agent.register(await join_token(frontend, approves=True), node_type="agent", address="")
+    me = (await frontend.call("GET", "/api/me", key=answer["api_token"]))[1]
+    assert (me["scope"], me["node_id"]) == ("infer", agent.id)
+    status, refused = await frontend.call("PATCH", f"/api/keys/{me['key_id']}", {"scope": "admin"})
+    assert (status, assert_envelope(refused)["code"]) == (409, "key_of_node")
+    assert (await _patch(frontend, me["key_id"], models=["small-*"]))["models"] == ["small-*"]

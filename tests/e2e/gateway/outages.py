@@ -1,0 +1,78 @@
+"""PostgreSQL, NATS or both go away under traffic for as long as a test wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.e2e.cluster import FrontendProcess
+from tests.e2e.gateway.traffic import traffic
+from tests.e2e.models.scene import Models
+
+ALL_WELL: dict[str, Any] = {"status": "ready", "degraded": []}
+
+
+async def sentences(frontend: FrontendProcess) -> list[str]:
+    status, told = await frontend.call("GET", "/readyz", key=None)
+    assert status == 200, told
+    return list(told["degraded"])
+
+
+async def says(models: Models, frontend: FrontendProcess, *words: str) -> None:
+    """Until it names each of these."""
+
+    async def names_them() -> bool:
+        told = await sentences(frontend)
+        return all(any(word in sentence for sentence in told) for word in words)
+
+    await models.look(names_them)
+
+
+async def is_well(models: Models) -> None:
+    """Until every frontend has nothing to say and answers for the registry again."""
+    for frontend in models.cluster.running():
+
+        async def has_nothing_to_say(asked: FrontendProcess = frontend) -> bool:
+            return not await sentences(asked) and (await asked.call("GET", "/api/nodes"))[0] == 200
+
+        await models.look(has_nothing_to_say)
+
+
+async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: bool = False, away_s: float) -> None:
+    """Under traffic, and back. No request for a loaded model fails, and nothing is loaded anew."""
+    await models.put(name)
+    await models.loaded(name, "worker-1")
+    before = await models.process(name)
+    cluster = models.cluster
+    async with traffic(models, name) as going:
+        if postgres:
+            await cluster.postgres.kill()
+        if nats:
+            await cluster.nats.kill()
+        for frontend in cluster.running():
+            await says(models, frontend, *["PostgreSQL is away since"] * postgres, *["NATS is away since"] * nats)
+        await going.more(50)
+        await going.during(away_s)
+        await _assert_told(cluster.running()[0], postgres=postgres)
+        if postgres:
+            await cluster.postgres.start()
+        if nats:
+            await cluster.nats.start()
+        await is_well(models)
+        await cluster.become({"worker-1": "healthy"}, on_bus=True)
+        await going.more(50)
+    after = await models.process(name)
+    assert (after["pid"], after["restarts"]) == (before["pid"], 0)
+    await models.forget(name)
+
+
+async def _assert_told(frontend: FrontendProcess, *, postgres: bool) -> None:
+    """An admin sees what is known, and is told what cannot be done."""
+    overview = await frontend.get("/api/cluster")
+    assert overview["degraded"]
+    assert [node["name"] for node in overview["nodes"]] == ["worker-1"]
+    status, answer = await frontend.call("GET", "/api/nodes")
+    if postgres:
+        assert (status, answer["error"]["code"]) == (503, "store_unavailable")
+        assert overview["postgres"]["state"] == "down"
+    else:
+        assert status == 200

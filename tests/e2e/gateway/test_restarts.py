@@ -1,0 +1,149 @@
+"""Frontends stop and start again while they answer: no stream is cut, alone on a port or several on one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import FrontendProcess
+from tests.e2e.gateway.traffic import traffic
+from tests.e2e.models.scene import Models, Stream
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+
+STREAMS = 6
+# Three seconds each: longer than a frontend takes to notice that it is to stop.
+SLOW = {"tokens_per_s": "20"}
+TOKENS = 60
+
+
+@asynccontextmanager
+async def _open_streams(models: Models, name: str, via: int) -> AsyncIterator[list[Stream]]:
+    """Whose first events are there."""
+    async with AsyncExitStack() as stack:
+        opened = [
+            await stack.enter_async_context(models.stream(name, via=via, max_tokens=TOKENS)) for _ in range(STREAMS)
+        ]
+        for stream in opened:
+            assert await stream.next() is not None
+        yield opened
+
+
+async def _assert_whole(streams: list[Stream]) -> None:
+    for stream in streams:
+        events = await stream.rest()
+        assert events[-1] == "[DONE]"
+        assert not [event for event in events if "error" in event]
+
+
+@pytest.mark.behaviour("GW-156")
+async def test_a_frontend_that_is_restarted_with_streams_open_cuts_none(models: Models) -> None:
+    await models.put("restarted", options=SLOW)
+    await models.loaded("restarted", "worker-1")
+    frontend = models.cluster.frontends[0]
+    async with _open_streams(models, "restarted", via=0) as streams:
+        ending = asyncio.create_task(frontend.program.end())
+        await _assert_whole(streams)
+        assert await ending == 0
+    assert "answers are being finished" in frontend.program.log
+    assert "answers were cut" not in frontend.program.log
+    await frontend.program.start()
+    await models.look(frontend.is_ready)
+    await models.forget("restarted")
+
+
+@asynccontextmanager
+async def _several(models: Models, count: int) -> AsyncIterator[FrontendProcess]:
+    """One more frontend, which is several processes; it is forgotten afterwards."""
+    cluster = models.cluster
+    plain = cluster.frontend_settings
+    cluster.frontend_settings = {**plain, "CORRAL_PROCESSES": str(count)}
+    frontend = cluster.new_frontend()
+    cluster.frontend_settings = plain
+    await frontend.program.start()
+    try:
+        await models.look(frontend.is_ready)
+        await models.look(lambda: _children(models, frontend, count))
+        yield frontend
+    finally:
+        if frontend.program.is_running:
+            await frontend.program.end()
+        cluster.frontends.remove(frontend)
+
+
+async def _children(models: Models, frontend: FrontendProcess, count: int) -> dict[str, int] | None:
+    """Pids by id, as the others see them; None while there are not so many."""
+    listed = (await models.cluster.frontends[0].get("/api/cluster"))["frontends"]
+    found = {one["id"]: one["pid"] for one in listed if one["id"].startswith(f"{frontend.id}-") and one["alive"]}
+    return found if len(found) == count and all(_lives(pid) for pid in found.values()) else None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.behaviour("GW-157")
+async def test_several_processes_share_a_port_and_one_that_leaves_or_dies_is_replaced_under_traffic(
+    models: Models,
+) -> None:
+    await models.put("shared")
+    await models.loaded("shared", "worker-1")
+    async with _several(models, 2) as frontend:
+        via = models.cluster.frontends.index(frontend)
+        children: Any = await _children(models, frontend, 2)
+        assert sorted(children) == [f"{frontend.id}-1", f"{frontend.id}-2"]
+        first = children[f"{frontend.id}-1"]
+        async with traffic(models, "shared", via=[via]) as going:
+            # It leaves in order, so that nobody notices.
+            os.kill(first, signal.SIGTERM)
+            await models.look(lambda: _is_replaced(models, frontend, first))
+            await going.more(30)
+        second = children[f"{frontend.id}-2"]
+        os.kill(second, signal.SIGKILL)
+        await models.look(lambda: _is_replaced(models, frontend, second))
+        for _ in range(10):
+            await models.answers("shared", via=via)
+    assert '"frontend": "frontend-' in frontend.program.log
+    await models.forget("shared")
+
+
+async def _is_replaced(models: Models, frontend: FrontendProcess, pid: int) -> bool:
+    found = await _children(models, frontend, 2)
+    return found is not None and pid not in found.values()
+
+
+@pytest.mark.behaviour("GW-157")
+async def test_several_processes_that_are_told_to_stop_cut_no_stream(models: Models) -> None:
+    await models.put("drained", options=SLOW)
+    await models.loaded("drained", "worker-1")
+    async with _several(models, 2) as frontend:
+        children: Any = await _children(models, frontend, 2)
+        async with _open_streams(models, "drained", via=models.cluster.frontends.index(frontend)) as streams:
+            ending = asyncio.create_task(frontend.program.end())
+            await _assert_whole(streams)
+            assert await ending == 0
+    assert not [pid for pid in children.values() if _lives(pid)]
+    await models.forget("drained")
+
+
+@pytest.mark.behaviour("GW-151")
+async def test_a_parent_that_is_killed_takes_its_processes_with_it(models: Models) -> None:
+    async with _several(models, 2) as frontend:
+        children: Any = await _children(models, frontend, 2)
+        await frontend.program.kill()
+
+        async def are_gone() -> bool:
+            return not any(_lives(pid) for pid in children.values())
+
+        await eventually(are_gone)

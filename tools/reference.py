@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tools import behaviours
-from tools.pages import api, cli, errors, events, metrics, operations, settings, subjects
+from tools.pages import api, cli, dashboard, errors, events, metrics, operations, settings, subjects
 from tools.source import ROOT, Problem
 
 FOLDER = "docs/reference"
@@ -26,6 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "openapi.json": api.render_openapi,
     "settings.md": settings.render,
     "subjects.md": subjects.render,
+    "../grafana/corral.json": dashboard.render,
 }
 
 

@@ -408,7 +408,7 @@ class Core:
         insight = Insight(self._options.insight, Watched(self.gateway), world.clock, world.ids, world.spans)
         self.gateway.listeners += insight.listeners
         self.gateway.tracer = insight.traces
-        self.metrics.registry.register(RequestCollector(insight))
+        self.metrics.registry.register(RequestCollector(insight, lambda: self.metering.spool.requests))
         return insight
 
     def _make_metering(self) -> Metering:

@@ -12,7 +12,7 @@ from corral.api.metrics import Metrics
 SOME_ID = "00000000-0000-4000-8000-000000000000"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 # For whoever has a key, also one that administers nothing.
-FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-status", "/api/me"})
+FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-status", "/api/me", "/api/me/usage"})
 # How a browser comes in and goes out; tested on their own.
 FOR_BROWSERS = "/api/session"
 # Stream for ever; tested on their own.

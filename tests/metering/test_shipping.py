@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from corral.adapters.system import SystemIds
+from corral.domain.access import SESSION_KEY_PREFIX
 from corral.domain.errors import StoreUnavailable
 from corral.metering import lines
 from corral.metering.shipping import Metering, Step
@@ -226,6 +227,18 @@ async def test_a_file_that_somebody_removed_is_told_and_holds_nothing_up(databas
     await made.tick()
     assert await counted(database) == {CHAT: sums_of(2)}
     await nowhere.close()
+
+
+async def test_what_somebody_asks_by_a_session_is_counted_as_theirs(database: Database, root: Path) -> None:
+    user_id = SystemIds().new_id()
+    async with database.transaction() as tx:
+        await tx.execute(insert(users).values(id=user_id, name="ada", scope="infer", created_by="test"))
+    made = await _started(database, root)
+    made.spool.answered(answered(key_id=f"{SESSION_KEY_PREFIX}{user_id}"))
+    await made.tick()
+    async with database.transaction() as tx:
+        row = (await tx.execute(select(usage.c.key_name, usage.c.user_name, usage.c.requests))).one()
+    assert tuple(row) == ("session", "ada", 1)
 
 
 @pytest.mark.behaviour("GW-167")

@@ -23,6 +23,7 @@ from corral.api import (
     operations,
     rules,
     sessions,
+    usage,
     users,
 )
 from corral.api.metrics import Metrics
@@ -71,6 +72,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         access,
         users,
         sessions,
+        usage,
         events,
         openai,
         files,

@@ -17,6 +17,7 @@ from corral.client.models import FleetCalls, ModelCalls
 from corral.client.nodes import LabelCalls, NodeCalls
 from corral.client.operations import IntentCalls, OperationCalls
 from corral.client.rules import RuleCalls
+from corral.client.usage import UsageCalls
 from corral.ports.runtime import Clock, Ids
 from corral.wire.cluster import ClusterOut
 from corral.wire.live import LiveOut
@@ -45,6 +46,7 @@ class CorralClient:
         self.fleet = FleetCalls(self._transport)
         self.files = FileCalls(self._transport)
         self.inference = InferenceCalls(self._transport)
+        self.usage = UsageCalls(self._transport)
 
     @property
     def url(self) -> str:

@@ -58,10 +58,12 @@ class UsageQuestion:
     """`since` counts, `until` does not; both are rounded down to the hour, because usage is kept by the hour."""
 
     since: datetime
-    until: datetime
+    # None: until now.
+    until: datetime | None = None
     by: tuple[By, ...] = ()
-    # Of this key alone.
+    # Of this key alone, of this user alone.
     key_id: str | None = None
+    user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -24,6 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from corral.domain.access import SESSION_KEY_PREFIX
 from corral.domain.usage import Buckets, By, Sums, UsageQuestion, UsageRow
 from corral.store.database import Transaction
 from corral.store.tenant_schema import usage, usage_spools
@@ -44,11 +46,12 @@ _COUNT = text("""
         INSERT INTO usage AS u (hour, key_id, model, call, key_name, user_name, requests, errors,
                                 prompt_tokens, cached_tokens, completion_tokens, estimated_tokens)
         SELECT to_timestamp(said.hour * 3600), said.key_id, said.model, said.call,
-               coalesce(k.name, ''), coalesce(p.name, ''), said.requests, said.errors,
+               coalesce(k.name, CASE WHEN p.id IS NOT NULL THEN 'session' END, ''), coalesce(p.name, ''),
+               said.requests, said.errors,
                said.prompt_tokens, said.cached_tokens, said.completion_tokens, said.estimated_tokens
           FROM said
           LEFT JOIN api_keys k ON CAST(k.id AS text) = said.key_id
-          LEFT JOIN users p ON p.id = k.user_id
+          LEFT JOIN users p ON p.id = k.user_id OR said.key_id = :session || CAST(p.id AS text)
          WHERE EXISTS (SELECT 1 FROM told)
          ORDER BY said.hour, said.key_id, said.model, said.call
         ON CONFLICT (hour, key_id, model, call) DO UPDATE
@@ -62,7 +65,12 @@ _COUNT = text("""
                estimated_tokens = u.estimated_tokens + excluded.estimated_tokens
     )
     SELECT EXISTS (SELECT 1 FROM told)
-""").bindparams(bindparam("spool", type_=String), bindparam("sums", type_=Text))
+""").bindparams(
+    bindparam("spool", type_=String),
+    bindparam("sums", type_=Text),
+    # Who asks by a session has no key of their own.
+    bindparam("session", SESSION_KEY_PREFIX, type_=String),
+)
 
 
 async def count(tx: Transaction, spool_id: str, batch: int, buckets: Buckets) -> bool:
@@ -93,13 +101,18 @@ def _sums() -> list[ColumnElement[Any]]:
 
 
 def _asked(question: UsageQuestion) -> list[ColumnElement[bool]]:
-    conditions = [
-        usage.c.hour >= func.date_trunc("hour", literal(question.since, usage.c.hour.type)),
-        usage.c.hour < func.date_trunc("hour", literal(question.until, usage.c.hour.type)),
-    ]
+    conditions = [usage.c.hour >= _hour(question.since)]
+    if question.until is not None:
+        conditions.append(usage.c.hour < _hour(question.until))
     if question.key_id is not None:
         conditions.append(usage.c.key_id == question.key_id)
+    if question.user_name is not None:
+        conditions.append(usage.c.user_name == question.user_name)
     return conditions
+
+
+def _hour(moment: datetime) -> ColumnElement[Any]:
+    return func.date_trunc("hour", literal(moment, usage.c.hour.type))
 
 
 async def list_usage(

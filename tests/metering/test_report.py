@@ -1,0 +1,195 @@
+"""What is asked of usage: sums by anything, as JSON and CSV, for admins and for the holder of a key."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from corral.adapters.system import SystemClock
+from corral.domain.usage import HOUR_S, Buckets, By, Sums, UsageQuestion
+from corral.metering import report as reporting
+from corral.store import usage as store
+from corral.store.database import Database
+from tests.api.operations import assert_envelope
+from tests.api.test_authentication import make_key
+from tests.metering.scene import HOUR, answered, sums_of
+from tests.support.frontends import RunningFrontend
+
+BEGIN = datetime.fromtimestamp(HOUR * HOUR_S, UTC)
+
+
+async def _count(database: Database, buckets: Buckets, batch: int = 1) -> None:
+    async with database.transaction() as tx:
+        assert await store.count(tx, "spool", batch, buckets)
+
+
+def _buckets() -> Buckets:
+    """Two keys, two models, three hours on two days: one request in the first, two in the second, and so on."""
+    places = [(HOUR + hour, key, model, "chat") for hour in (0, 1, 24) for key in ("a", "b") for model in ("m", "n")]
+    return {place: sums_of(number) for number, place in enumerate(places, start=1)}
+
+
+async def _rows(database: Database, *by: By, **question: Any) -> dict[tuple[Any, ...], int]:
+    """Requests, by the values of what is asked by."""
+    names = {By.KEY: "key_id", By.USER: "user_name", By.DAY: "at", By.HOUR: "at"}
+    asked = UsageQuestion(since=BEGIN, by=by, **question)
+    found = await reporting.report(database, asked)
+    return {tuple(getattr(row, names.get(one, one)) for one in by): row.sums.requests for row in found.rows}
+
+
+@pytest.mark.behaviour("GW-168")
+async def test_usage_is_summed_by_whatever_is_asked_for(database: Database) -> None:
+    await _count(database, _buckets())
+    assert await _rows(database, By.KEY) == {("a",): 1 + 2 + 5 + 6 + 9 + 10, ("b",): 3 + 4 + 7 + 8 + 11 + 12}
+    assert await _rows(database, By.MODEL, By.KEY) == {
+        ("m", "a"): 1 + 5 + 9,
+        ("m", "b"): 3 + 7 + 11,
+        ("n", "a"): 2 + 6 + 10,
+        ("n", "b"): 4 + 8 + 12,
+    }
+    first_day = BEGIN.replace(hour=0)
+    assert await _rows(database, By.DAY) == {(first_day,): 36, (first_day + timedelta(days=1),): 42}
+    assert await _rows(database, By.HOUR, key_id="a") == {
+        (BEGIN,): 3,
+        (BEGIN + timedelta(hours=1),): 11,
+        (BEGIN + timedelta(hours=24),): 19,
+    }
+    assert await _rows(database, By.USER, By.CALL) == {("", "chat"): 78}
+
+
+@pytest.mark.behaviour("GW-168")
+async def test_a_time_counts_from_its_hour_and_until_before_its_hour(database: Database) -> None:
+    await _count(database, _buckets())
+    half = timedelta(minutes=30)
+    spans = {
+        (BEGIN + half, None): 78,
+        (BEGIN + half, BEGIN + half): 0,
+        (BEGIN, BEGIN + timedelta(hours=1)): 10,
+        (BEGIN + timedelta(hours=1), None): 68,
+        (BEGIN + timedelta(hours=2), BEGIN + timedelta(hours=24)): 0,
+    }
+    for (since, until), requests in spans.items():
+        found = await reporting.report(database, UsageQuestion(since=since, until=until))
+        assert found.total.requests == requests, (since, until)
+        assert found.rows == []
+
+
+@pytest.mark.behaviour("GW-168")
+async def test_pages_tell_every_row_once_and_in_order(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await _count(database, _buckets())
+    question = UsageQuestion(since=BEGIN, by=(By.MODEL, By.HOUR, By.KEY))
+    whole = (await reporting.report(database, question)).rows
+    assert len(whole) == 12
+    for size in (1, 3, 4, 5, 12, 13):
+        monkeypatch.setattr(reporting, "PAGE_ROWS", size)
+        assert [row async for page in reporting.pages(database, question) for row in page] == whole
+    cut = await reporting.report(database, question, limit=5)
+    assert (cut.rows, cut.is_cut, cut.total) == (whole[:5], True, sums_of(78))
+
+
+async def test_old_usage_is_forgotten(database: Database) -> None:
+    now = int(SystemClock().wall().timestamp()) // HOUR_S
+    await _count(database, {(hour, "a", "m", "chat"): sums_of(1) for hour in (now, now - 24 * 10)})
+    async with database.transaction() as tx:
+        assert await store.prune(tx, 9 * 24 * 3600.0) == 1
+        assert await store.prune(tx, 9 * 24 * 3600.0) == 0
+        left = await store.total(tx, UsageQuestion(since=BEGIN))
+    assert left == sums_of(1)
+    # Its number is not forgotten with it.
+    async with database.transaction() as tx:
+        assert not await store.count(tx, "spool", 1, {})
+
+
+async def _used(frontend: RunningFrontend, **changes: Any) -> None:
+    now = SystemClock().wall().timestamp()
+    frontend.core.metering.spool.answered(answered(**{"began_at": now} | changes))
+
+
+@pytest.mark.behaviour("GW-169")
+async def test_who_operates_sees_all_usage_and_the_holder_of_a_key_their_own(frontend: RunningFrontend) -> None:
+    one, other = [await make_key(frontend, name=name, scope="infer") for name in ("one", "other")]
+    await _used(frontend, key_id=one["id"])
+    await _used(frontend, key_id=one["id"], status=500)
+    await _used(frontend, key_id=other["id"], model="n", is_estimated=True)
+    await frontend.core.metering.tick()
+    status, told = await frontend.call("GET", "/api/usage?by=key")
+    assert status == 200
+    assert told["total"] == {
+        "requests": 3,
+        "errors": 1,
+        "prompt_tokens": 30,
+        "cached_tokens": 12,
+        "completion_tokens": 15,
+        "estimated_tokens": 5,
+    }
+    assert {row["key"]: (row["key_id"], row["requests"], row["user"]) for row in told["rows"]} == {
+        "one": (one["id"], 2, ""),
+        "other": (other["id"], 1, ""),
+    }
+    status, mine = await frontend.call("GET", "/api/me/usage", key=one["key"])
+    assert status == 200
+    assert [(row["model"], row["requests"]) for row in mine["rows"]] == [("llama", 2)]
+    status, _ = await frontend.call("GET", "/api/usage", key=one["key"])
+    assert status == 403
+
+
+@pytest.mark.behaviour("GW-169")
+async def test_usage_as_csv_has_every_row_and_no_formulas(
+    frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "PAGE_ROWS", 2)
+    made = await make_key(frontend, name='=HYPERLINK("x")', scope="infer")
+    for model in ("a", "b", 'c "quoted", and parted', "d"):
+        await _used(frontend, model=model, key_id=made["id"])
+    await frontend.core.metering.tick()
+    status, text = await frontend.call("GET", "/api/usage?by=key,model,day&format=csv")
+    assert status == 200
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["model"] for row in rows] == ["a", "b", 'c "quoted", and parted', "d"]
+    assert {row["key"] for row in rows} == {'\'=HYPERLINK("x")'}
+    assert {row["requests"] for row in rows} == {"1"}
+    today = SystemClock().wall().date().isoformat()
+    assert rows[0]["at"] == f"{today}T00:00:00+00:00"
+    assert list(rows[0]) == ["key_id", "key", "user", "model", "at", *Sums.__dataclass_fields__]
+
+
+@pytest.mark.behaviour("GW-169")
+async def test_usage_as_csv_without_rows_is_its_head(frontend: RunningFrontend) -> None:
+    status, text = await frontend.call("GET", "/api/me/usage?format=csv&by=model")
+    assert (status, text.splitlines()) == (200, [",".join(["model", *Sums.__dataclass_fields__])])
+
+
+@pytest.mark.behaviour("GW-169")
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("by=moon", "Usage is not told by 'moon'"),
+        ("by=day,hour", "by the day or by the hour"),
+        ("from=2026-11-02&to=2026-11-01", "begins after it ends"),
+        ("from=0001-01-01T00:00:00%2B14:00", "is not a time"),
+        ("from=yesterday", "from"),
+        ("format=xml", "format"),
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_refused(frontend: RunningFrontend, query: str, sentence: str) -> None:
+    status, answer = await frontend.call("GET", f"/api/usage?{query}")
+    assert status == 400
+    assert_envelope(answer)
+    assert sentence in answer["error"]["message"]
+
+
+@pytest.mark.behaviour("GW-169")
+@pytest.mark.parametrize("form", ["json", "csv"])
+async def test_while_postgresql_is_away_usage_is_503(
+    frontend: RunningFrontend, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Database("postgresql://postgres@127.0.0.1:1/nothing")
+    monkeypatch.setattr(frontend.core.parts, "database", away)
+    status, answer = await frontend.call("GET", f"/api/usage?format={form}")
+    assert status == 503
+    assert_envelope(answer)
+    await away.close()

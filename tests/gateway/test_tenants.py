@@ -1,0 +1,130 @@
+"""Keys with lists and limits where models are asked: on the hot path, in the list of models, in another dialect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from tests.api.test_authentication import make_key
+from tests.api.test_sessions import OWN, as_browser, log_in, secret_of
+from tests.api.test_users import make_user
+from tests.engines.running import Engine
+from tests.serving.scene import an_engine, keep_only_the_feed, put_model, serve
+from tests.support.frontends import RunningFrontend, running_frontend
+
+CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
+PATHS = [
+    ("/v1/chat/completions", CHAT),
+    ("/v1/completions", {"model": "chat", "prompt": "x"}),
+    ("/v1/embeddings", {"model": "chat", "input": "x"}),
+    ("/v1/messages", CHAT | {"max_tokens": 5}),
+    ("/api/chat", CHAT | {"stream": False}),
+]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with an_engine(tmp_path / "one") as running:
+        yield running
+
+
+@pytest.fixture
+async def frontend(database_url: str, engine: Engine) -> AsyncIterator[RunningFrontend]:
+    """With one loaded model, and one that nobody has loaded."""
+    async with running_frontend(database_url) as running:
+        await keep_only_the_feed(running)
+        await put_model(running.database, "other", aliases=("alias-of-other",))
+        await serve(running, engine)
+        yield running
+
+
+async def _ask(frontend: RunningFrontend, key: str, path: str = "/v1/chat/completions", body: Any = CHAT) -> Any:
+    return await frontend.call("POST", path, body, key=key)
+
+
+@pytest.mark.behaviour("GW-112")
+@pytest.mark.parametrize(("path", "body"), PATHS, ids=[path for path, _ in PATHS])
+async def test_a_model_outside_the_list_is_refused_in_every_dialect(
+    frontend: RunningFrontend, path: str, body: Any
+) -> None:
+    key = (await make_key(frontend, scope="infer", models=["oth*"]))["key"]
+    status, answer = await _ask(frontend, key, path, body)
+    assert status == 403, answer
+    assert "may not ask for chat" in str(answer)
+
+
+@pytest.mark.behaviour("GW-112")
+async def test_only_models_of_the_list_are_shown_and_answer(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", models=["ch?t"]))["key"]
+    status, listed = await frontend.call("GET", "/v1/models", key=key)
+    assert (status, [model["id"] for model in listed["data"]]) == (200, ["chat"])
+    assert (await frontend.call("GET", "/v1/models/other", key=key))[0] == 404
+    assert (await _ask(frontend, key))[0] == 200
+    status, answer = await _ask(frontend, key, body=CHAT | {"model": "alias-of-other"})
+    assert (status, answer["error"]["code"]) == (403, "model_not_allowed")
+
+
+@pytest.mark.behaviour("GW-112")
+async def test_a_model_that_is_allowed_by_an_alias_is_allowed_and_capitals_count(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", models=["alias-*", "CHAT"]))["key"]
+    listed = (await frontend.call("GET", "/v1/models", key=key))[1]
+    assert [model["id"] for model in listed["data"]] == ["other"]
+    assert (await _ask(frontend, key))[0] == 403
+
+
+@pytest.mark.behaviour("GW-117")
+async def test_a_request_too_many_is_told_so_the_way_that_openai_clients_expect(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", limits=[{"requests_per_minute": 2}]))["key"]
+    client = AsyncOpenAI(base_url=f"{frontend.url}/v1", api_key=key, max_retries=0)
+    for _ in range(2):
+        await client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "hello"}])
+    with pytest.raises(openai.RateLimitError) as caught:
+        await client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "hello"}])
+    assert caught.value.code == "rate_limit_exceeded"
+    assert caught.value.type == "rate_limit_error"
+    assert 1 <= int(caught.value.response.headers["Retry-After"]) <= 30
+    await client.close()
+
+
+@pytest.mark.behaviour("GW-117")
+@pytest.mark.parametrize(("path", "body"), PATHS[1:], ids=[path for path, _ in PATHS[1:]])
+async def test_a_limit_holds_in_every_dialect(frontend: RunningFrontend, path: str, body: Any) -> None:
+    key = (await make_key(frontend, scope="infer", limits=[{"model": "chat", "requests_per_minute": 1}]))["key"]
+    assert (await _ask(frontend, key))[0] == 200
+    assert (await _ask(frontend, key, path, body))[0] == 429
+
+
+@pytest.mark.behaviour("GW-120")
+async def test_tokens_that_an_engine_tells_of_count_against_the_quota(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", limits=[{"tokens_per_day": 1}]))["key"]
+    status, answer = await _ask(frontend, key)
+    assert status == 200
+    assert answer["usage"]["total_tokens"] >= 1
+    status, answer = await _ask(frontend, key)
+    assert (status, answer["error"]["code"]) == (429, "insufficient_quota")
+
+
+@pytest.mark.behaviour("GW-113")
+async def test_a_raised_limit_lets_the_next_request_in(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="infer", limits=[{"tokens_per_day": 1}])
+    assert [(await _ask(frontend, made["key"]))[0] for _ in range(2)] == [200, 429]
+    change = {"limits": [{"tokens_per_day": 1_000_000}]}
+    assert (await frontend.call("PATCH", f"/api/keys/{made['id']}", change))[0] == 200
+    assert (await _ask(frontend, made["key"]))[0] == 200
+
+
+@pytest.mark.behaviour("GW-124")
+@pytest.mark.parametrize(("path", "body"), PATHS, ids=[path for path, _ in PATHS])
+async def test_a_browsers_session_asks_models_from_our_own_page_only(
+    frontend: RunningFrontend, path: str, body: Any
+) -> None:
+    await make_user(frontend)
+    cookie = secret_of((await log_in(frontend))[2])
+    assert (await as_browser(frontend, cookie, path, "POST", json=body, headers=OWN))[0] == 200
+    assert (await as_browser(frontend, cookie, path, "POST", json=body))[0] == 403
+    assert (await as_browser(frontend, "cs_wrong", path, "POST", json=body, headers=OWN))[0] == 401

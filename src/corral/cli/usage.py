@@ -80,7 +80,7 @@ def _table(found: UsageOut) -> str:
     names = [name.upper() for name in found.by]
     cells = [[*(_named(row, by) for by in found.by), *_numbers(row)] for row in _ordered(found)]
     cells.append([*(["total", *[""] * len(names)][: len(names)]), *_numbers(found.total)])
-    shares = [*(_bar(_share(row, found.total)) for row in _ordered(found)), ""]
+    shares = [_bar(_share(sums, found.total)) for sums in (*_ordered(found), found.total)]
     headers = [*names, *_NUMBERS]
     # Numbers are compared by their last digits: they stand to the right.
     widths = [max(len(row[column]) for row in (headers, *cells)) for column in range(len(headers))]
@@ -119,7 +119,8 @@ def _share(row: SumsOut, total: SumsOut) -> float:
 def _bar(share: float) -> str:
     eighths = round(share * BAR_CELLS * 8)
     full, rest = divmod(eighths, 8)
-    return f"{'█' * full}{_EIGHTHS[rest].strip()}".ljust(BAR_CELLS) + f" {share:4.0%}"
+    percent = "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+    return f"{'█' * full}{_EIGHTHS[rest].strip()}".ljust(BAR_CELLS) + percent.rjust(5)
 
 
 def _span(found: UsageOut) -> str:

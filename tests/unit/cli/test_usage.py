@@ -1,0 +1,103 @@
+"""`corral usage`: who has used how much of what, as a person reads it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.unit.client.standin import NOON, json_answer
+
+
+def _sums(requests: int, prompt: int = 0, completion: int = 0, **changes: int) -> dict[str, int]:
+    sums = {"requests": requests, "errors": 0, "prompt_tokens": prompt, "cached_tokens": 0}
+    return sums | {"completion_tokens": completion, "estimated_tokens": 0} | changes
+
+
+def _usage(*rows: dict[str, Any], by: tuple[str, ...] = ("model",), **changes: Any) -> dict[str, Any]:
+    names = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens", "estimated_tokens")
+    total = {name: sum(row[name] for row in rows) for name in names}
+    return {"since": NOON.isoformat(), "by": list(by), "rows": list(rows), "total": total, "is_cut": False} | changes
+
+
+SMALL = {"model": "a-small-one"} | _sums(100, 1_000, 500, errors=2)
+LARGE = {"model": "large"} | _sums(7, 20_000, 1_000_000, cached_tokens=12_000)
+
+
+@pytest.mark.behaviour("GW-170")
+def test_the_table_has_the_most_first_and_a_total(corral, frontend):
+    frontend.on("GET /api/usage", json_answer(_usage(SMALL, LARGE)))
+    outcome = corral("usage")
+    assert outcome.code == 0
+    assert outcome.out.splitlines() == [
+        "MODEL         REQUESTS   ERRORS   PROMPTS   CACHED     ANSWERS      TOKENS   SHARE",
+        "large                7        0    20,000   12,000   1,000,000   1,020,000   ████████████ 100%",
+        "a-small-one        100        2     1,000        0         500       1,500                <1%",
+        "total              107        2    21,000   12,000   1,000,500   1,021,500   ████████████ 100%",
+    ]
+    assert "from 2026-01-02 12:00 until now (UTC)" in outcome.err
+
+
+@pytest.mark.behaviour("GW-170")
+def test_what_is_told_by_time_goes_on_in_time(corral, frontend):
+    days = [{"at": f"2026-01-0{day}T00:00:00Z", "user": "ada"} | _sums(day) for day in (1, 2)]
+    frontend.on("GET /api/usage", json_answer(_usage(*days, by=("day", "user"))))
+    lines = corral("usage", "--by", "day,user").out.splitlines()
+    assert [line.split()[:3] for line in lines[1:3]] == [["2026-01-01", "ada", "1"], ["2026-01-02", "ada", "2"]]
+    # Nothing has tokens: the share is one of requests.
+    assert lines[2].endswith("67%")
+
+
+@pytest.mark.behaviour("GW-170")
+def test_what_was_asked_goes_to_the_frontend(corral, frontend):
+    frontend.on("GET /api/me/usage", json_answer(_usage(SMALL)))
+    assert corral("usage", "--mine", "--by", "model, day", "--since", "2026-01-01", "--until", "24h").code == 0
+    (seen,) = frontend.seen
+    assert seen.query["by"] == "model,day"
+    assert seen.query["from"] == "2026-01-01T00:00:00+00:00"
+    assert seen.query["to"].endswith("+00:00")
+
+
+@pytest.mark.behaviour("GW-170")
+def test_csv_is_printed_as_it_comes(corral, frontend):
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="model,requests\na,1\n", content_type="text/csv")
+
+    frontend.on("GET /api/usage", answer)
+    outcome = corral("usage", "--csv")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "model,requests\na,1\n", "")
+    assert frontend.seen[0].query["format"] == "csv"
+
+
+@pytest.mark.behaviour("GW-170")
+def test_json_is_what_the_frontend_told(corral, frontend):
+    frontend.on("GET /api/usage", json_answer(_usage(SMALL)))
+    told = json.loads(corral("usage", "--json").out)
+    assert told["rows"] == [SMALL]
+    assert told["total"] == {name: SMALL[name] for name in told["total"]}
+
+
+def test_estimates_and_missing_rows_are_said(corral, frontend):
+    row = SMALL | {"estimated_tokens": 1234}
+    frontend.on("GET /api/usage", json_answer(_usage(row, is_cut=True)))
+    said = corral("usage").err
+    assert "1,234 tokens of answers are estimates" in said
+    assert "--csv" in said
+
+
+def test_nothing_used_is_said_and_prints_nothing(corral, frontend):
+    frontend.on("GET /api/usage", json_answer(_usage()))
+    outcome = corral("usage", "--until", "2026-02-01")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.startswith("Nothing was used from 2026-01-02 12:00 until now")
+
+
+@pytest.mark.parametrize("words", [("--since", "soon"), ("--until", "9" * 40 + "d"), ("--csv", "--json")])
+def test_what_makes_no_sense_is_refused_with_a_hint(words, corral, frontend):
+    outcome = corral("usage", *words)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: ")
+    assert "hint: " in outcome.err
+    assert frontend.seen == []

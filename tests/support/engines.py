@@ -149,9 +149,10 @@ class Heard:
 
 @dataclass
 class MisbehavingEngine:
-    """`answer` is what the next requests get."""
+    """The next requests get what is in `queued`, one each, and all others `answer`."""
 
     answer: Mode | Script = Mode.FINE
+    queued: list[Mode | Script] = field(default_factory=list)
     address: str = ""
     heard: list[Heard] = field(default_factory=list)
     # Connections: all there ever were, and those that are open.
@@ -226,7 +227,8 @@ class MisbehavingEngine:
 
     def _script(self) -> Script | None:
         """None: it hangs on what is asked for."""
-        return self.answer if isinstance(self.answer, Script) else SCRIPTS.get(self.answer)
+        answer = self.queued.pop(0) if self.queued else self.answer
+        return answer if isinstance(answer, Script) else SCRIPTS.get(answer)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
@@ -238,7 +240,8 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 def _fine(body: bytes) -> Script:
     with contextlib.suppress(ValueError):
-        if json.loads(body).get("stream"):
+        asked = json.loads(body)
+        if isinstance(asked, dict) and asked.get("stream"):
             return _STREAM
     return json_answer()
 

@@ -28,7 +28,7 @@ JOINED_BYTES_MAX = 64 * 1024
 _HOP_BY_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-connection", b"te", b"trailer", b"upgrade")
 )
-_NOT_PASSED_ON = _HOP_BY_HOP | {b"transfer-encoding", b"content-length"}
+_SPECIAL = _HOP_BY_HOP | {b"transfer-encoding", b"content-length"}
 
 # How far an answer has come. Plain numbers: members of an enum cost several times as much to look at.
 _HEAD, _BODY, _DONE = range(3)
@@ -70,6 +70,7 @@ class Connection(asyncio.Protocol):
         "_is_last",
         "_is_paused",
         "_line",
+        "_named",
         "_owner",
         "_parser",
         "_phase",
@@ -102,6 +103,8 @@ class Connection(asyncio.Protocol):
         self._hear = line.hearer.on_body
         self._phase = _HEAD
         self._headers: list[tuple[bytes, bytes]] = []
+        # Lines that the engine itself says are not for others.
+        self._named: list[bytes] = []
         # The line of the head that says where the body ends.
         self._framing = b""
         self._is_last = False
@@ -199,8 +202,10 @@ class Connection(asyncio.Protocol):
             # Behind the last chunk. Nobody waits for those.
             return
         name = name.lower()
-        if name not in _NOT_PASSED_ON:
+        if name not in _SPECIAL:
             self._headers.append((name, value))
+        elif name == b"connection":
+            self._named += [word.strip() for word in value.lower().split(b",")]
         elif name not in _HOP_BY_HOP:
             self._frame(name, value)
 
@@ -211,6 +216,8 @@ class Connection(asyncio.Protocol):
             return
         if self._unheard_bytes > HEAD_BYTES_MAX and _size_bytes(self._headers) > HEAD_BYTES_MAX:
             raise _Unfit("sent a head of more than 64 KiB")
+        if self._named:
+            self._headers = [line for line in self._headers if line[0] not in self._named]
         self._is_last = not self._parser.should_keep_alive()
         self._phase = _BODY
         if self._line is not None:
@@ -235,9 +242,13 @@ class Connection(asyncio.Protocol):
             raise _Unfit("coded its answer in a way that it was not asked for")
 
     def _skip(self, status: int) -> None:
+        """An interim answer."""
+        if status < 100:
+            raise _Unfit(f"answered with a status that there is not ({status})")
         if status == 101:
             raise _Unfit("wanted to speak another protocol")
         self._headers = []
+        self._named = []
         self._framing = b""
 
     # How a call ends

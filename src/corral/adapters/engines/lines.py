@@ -191,7 +191,7 @@ class HttpEngines:
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: Connection(self, address), host, port
                 )
-        except (OSError, ValueError, OverflowError) as error:
+        except (OSError, ValueError) as error:
             _tell(line, _why_not(address, error))
         except asyncio.CancelledError:
             _tell(line, EngineLost(STOPPING))
@@ -257,6 +257,8 @@ def _tell(line: HttpLine, error: EngineRefused | EngineLost) -> None:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
+    if not host or not 0 < int(port) < 65536:
+        raise ValueError("it is no address")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -1,0 +1,35 @@
+"""Every test runs on the loop of production and on the standard library's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+import uvloop
+
+from corral.adapters.engines import HttpEngines
+from tests.support.engines import MisbehavingEngine, misbehaving
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+async def engines() -> AsyncIterator[HttpEngines]:
+    """What goes wrong inside callbacks ends up at the loop: there must be nothing."""
+    wrong: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
+    service = HttpEngines()
+    await service.start()
+    yield service
+    await service.stop()
+    assert not wrong
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[MisbehavingEngine]:
+    async with misbehaving() as running:
+        yield running

@@ -1,0 +1,213 @@
+"""What is made of the bytes of an answer, held against another parser: however the network cuts them, and damaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import h11
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.adapters.engines.connection import Connection
+from corral.adapters.engines.lines import HttpLine
+from corral.ports.engines import EngineCall
+from tests.adapters.engines.hearing import Listener
+from tests.support.engines import chunk
+
+CALL = EngineCall(address="127.0.0.1:1", path="/", body=b"{}")
+NOT_PASSED_ON = {b"connection", b"transfer-encoding", b"keep-alive"}
+
+
+class Transport:
+    """A connection that swallows what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.has_kept = False
+
+    def opened(self, connection: Connection) -> None: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def forget(self, connection: Connection) -> None: ...
+
+    def connect(self, line: HttpLine) -> None:
+        raise AssertionError("a new connection has never been used before")
+
+    def keep(self, connection: Connection) -> None:
+        assert not self.has_kept
+        self.has_kept = True
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an answer comes to."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes
+    is_whole: bool
+
+
+def told_by_us(reads: list[bytes]) -> tuple[Told, bool]:
+    """With whether the connection was kept."""
+    owner, transport, listener = Owner(), Transport(), Listener()
+    connection: Any = Connection(owner, CALL.address)
+    connection.connection_made(transport)
+    connection.carry(HttpLine(CALL, b"POST / HTTP/1.1\r\n\r\n", listener))
+    assert transport.written == [b"POST / HTTP/1.1\r\n\r\n{}"]
+    for read in reads:
+        if not transport.is_aborted:
+            connection.data_received(read)
+    if not transport.is_aborted:
+        connection.eof_received()
+    connection.connection_lost(None)
+    assert listener.is_over
+    return Told(listener.status, listener.headers, listener.body, listener.error is None), owner.has_kept
+
+
+def told_by_h11(answer: bytes) -> Told | None:
+    """None: it does not take this for an answer."""
+    client = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+    client.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
+    client.send(h11.EndOfMessage())
+    status, headers, body, is_whole = 0, {}, b"", False
+    try:
+        client.receive_data(answer)
+        client.receive_data(b"")
+        while not is_whole:
+            match client.next_event():
+                case h11.Response() as head:
+                    status, headers = head.status_code, dict(head.headers)
+                case h11.Data() as piece:
+                    body += bytes(piece.data)
+                case h11.EndOfMessage():
+                    is_whole = True
+                case h11.InformationalResponse():
+                    pass
+                case _:
+                    return None
+    except h11.RemoteProtocolError:
+        return None
+    return Told(status, {name: headers[name] for name in headers if name not in NOT_PASSED_ON}, body, is_whole)
+
+
+NAMES = st.from_regex(rb"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True).map(lambda name: b"X-" + name)
+VALUES = st.from_regex(rb"([!-~]([ -~]{0,40}[!-~])?)?", fullmatch=True)
+HEADERS = st.dictionaries(NAMES, VALUES, max_size=6).filter(lambda lines: len({n.lower() for n in lines}) == len(lines))
+BODIES = st.lists(st.binary(min_size=1, max_size=200), max_size=8)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> bytes:
+    status = draw(st.sampled_from([200, 201, 204, 304, 400, 404, 413, 429, 500, 503]))
+    lines = draw(HEADERS)
+    pieces = [] if status in (204, 304) else draw(BODIES)
+    framing = draw(st.sampled_from(["length", "chunks", "close"])) if status not in (204, 304) else "none"
+    version = draw(st.sampled_from([b"1.0", b"1.1"])) if framing != "chunks" else b"1.1"
+    if framing == "length":
+        lines[draw(st.sampled_from([b"Content-Length", b"content-length"]))] = b"%d" % sum(map(len, pieces))
+    if framing == "chunks":
+        lines[b"Transfer-Encoding"] = draw(st.sampled_from([b"chunked", b"Chunked"]))
+        pieces = [*map(chunk, pieces), chunk(b"")]
+    if draw(st.booleans()):
+        lines[b"Connection"] = draw(st.sampled_from([b"close", b"keep-alive"])) if framing != "close" else b"close"
+    interim = b"HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n" * draw(st.integers(0, 2)) if version == b"1.1" else b""
+    order = draw(st.permutations(sorted(lines.items())))
+    head = b"".join(b"%b: %b\r\n" % line for line in order)
+    return interim + b"HTTP/%b %d Fine\r\n%b\r\n" % (version, status, head) + b"".join(pieces)
+
+
+def final_head(answer: bytes) -> bytes:
+    """In lower case, without interim answers."""
+    _, said, rest = answer.partition(b" Fine\r\n")
+    return answer.partition(said)[0][-12:] + b"\n" + rest.partition(b"\r\n\r\n")[0].lower()
+
+
+def says_its_end(head: bytes) -> bool:
+    return b"\ncontent-length:" in head or b"\ntransfer-encoding:" in head or b" 204\n" in head or b" 304\n" in head
+
+
+def stays_open(head: bytes) -> bool:
+    wants = b"\nconnection: close" not in head and (b"HTTP/1.1" in head or b"\nconnection: keep-alive" in head)
+    return wants and says_its_end(head)
+
+
+@st.composite
+def cut(draw: st.DrawFn, whole: bytes) -> list[bytes]:
+    """The same bytes in reads of any size."""
+    at = sorted(draw(st.sets(st.integers(1, max(1, len(whole) - 1)), max_size=12)))
+    bounds = [0, *at, len(whole)]
+    return [whole[start:end] for start, end in pairwise(bounds) if start < end]
+
+
+@pytest.mark.behaviour("GW-2")
+@given(st.data())
+def test_any_cut_of_an_answer_is_heard_as_another_parser_reads_it(data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    told, kept = told_by_us(data.draw(cut(answer)))
+    assert told == told_by_h11(answer)
+    assert told.is_whole
+    by_bytes, kept_by_bytes = told_by_us([answer[at : at + 1] for at in range(len(answer))])
+    assert (by_bytes, kept_by_bytes) == (told, kept)
+    assert kept == stays_open(final_head(answer))
+
+
+@pytest.mark.behaviour("GW-5")
+@given(st.data())
+def test_no_beginning_of_an_answer_is_taken_for_the_whole(data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    size = data.draw(st.integers(0, len(answer) - 1))
+    told, kept = told_by_us([answer[:size]] if size else [])
+    if told.is_whole:
+        assert not says_its_end(final_head(answer))
+        assert told == told_by_h11(answer[:size])
+    assert not kept
+
+
+@pytest.mark.behaviour("GW-6")
+@given(st.data())
+def test_a_damaged_answer_is_never_heard_as_another_one(data: st.DataObject) -> None:
+    """Both parsers may refuse it. If both take it, they agree on what it says, byte for byte."""
+    answer = bytearray(data.draw(answers()))
+    at = data.draw(st.integers(0, len(answer) - 1))
+    damage = data.draw(
+        st.sampled_from([b"", b"\r", b"\n", b"\0", b" ", b":", b"0", b"9", b"\xff", b"\t", b"\r\n", b";"])
+    )
+    answer[at : at + data.draw(st.integers(0, 2))] = damage
+    told, _ = told_by_us(data.draw(cut(bytes(answer))) or [b"\r\n"])
+    other = told_by_h11(bytes(answer))
+    if told.is_whole and other is not None and other.is_whole:
+        assert (told.status, told.body) == (other.status, other.body)
+
+
+@pytest.mark.behaviour("GW-6")
+@given(st.binary(min_size=1, max_size=300), st.booleans())
+def test_no_bytes_at_all_are_taken_for_an_answer_that_they_are_not(noise: bytes, has_head: bool) -> None:
+    """Whatever comes is over in one way or the other, once: the listener checks that."""
+    told, _ = told_by_us([(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" if has_head else b"") + noise])
+    assert told.status in (0, 200) or noise.startswith(b"HTTP/")
+
+
+def test_the_parser_is_let_go_with_its_connection() -> None:
+    connection: Any = Connection(Owner(), CALL.address)
+    connection.connection_made(Transport())
+    connection.connection_lost(None)
+    assert not hasattr(connection, "_parser")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -105,9 +106,11 @@ def _terminal() -> tuple[int, int]:
 
 def screen(found: LiveOut, *, width: int, height: int | None = None, colour: bool = False, note: str = "") -> str:
     """All lines, none longer than `width`, none too many for `height`."""
-    head = [*_summary(found), *(_Line(f"degraded: {one}", _YELLOW) for one in found.degraded)]
+    head = [*_summary(found)]
+    for sentence in found.degraded:
+        head += _wrapped(f"degraded: {sentence}", width, _YELLOW)
     if note:
-        head.append(_Line(note, _RED))
+        head += _wrapped(note, width, _RED)
     head += [_Line(""), _header(width)]
     rows = list(_rows(found, width))
     room = len(rows) if height is None else max(1, height - len(head) - 2)
@@ -131,6 +134,12 @@ class _Line:
     def fitted(self, width: int, *, colour: bool) -> str:
         text = _cut(render.clean(self._text), width).rstrip()
         return f"\x1b[{self._code}m{text}\x1b[0m" if colour and self._code and text else text
+
+
+def _wrapped(text: str, width: int, code: str) -> list[_Line]:
+    """A sentence is shown whole."""
+    lines = textwrap.wrap(render.clean(text), width, subsequent_indent=_INDENT)
+    return [_Line(line, code) for line in lines]
 
 
 def _summary(found: LiveOut) -> Iterator[_Line]:

@@ -28,6 +28,8 @@ REQUEST_BOUNDS = (
     120.0,
     300.0,
 )
+# A warm request finds its replica within microseconds; what counts is whether it waited at all.
+QUEUE_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 # Between two tokens it is about the speed at which people read, so here the steps are narrower.
 TOKEN_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import add, sub
 
-from corral.insight.histogram import REQUEST_BOUNDS, TOKEN_BOUNDS, quantile
+from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, quantile
 from corral.insight.tally import Place, Row, Tally
 from corral.ports.runtime import Clock
 
@@ -56,7 +56,7 @@ class Sums:
     written: int = 0
     first_byte: tuple[int, ...] = (0,) * (len(REQUEST_BOUNDS) + 1)
     inter_token: tuple[int, ...] = (0,) * (len(TOKEN_BOUNDS) + 1)
-    queue: tuple[int, ...] = (0,) * (len(REQUEST_BOUNDS) + 1)
+    queue: tuple[int, ...] = (0,) * (len(QUEUE_BOUNDS) + 1)
 
     @classmethod
     def of(cls, row: Row, open_events: int) -> Sums:
@@ -152,7 +152,7 @@ def _pace(lately: Sums, longer: Sums, elapsed_s: float) -> Pace:
         tokens_per_s=rate(lately.written),
         first_byte_s=_spread(REQUEST_BOUNDS, longer.first_byte),
         inter_token_s=_spread(TOKEN_BOUNDS, longer.inter_token),
-        queue_s=_spread(REQUEST_BOUNDS, longer.queue),
+        queue_s=_spread(QUEUE_BOUNDS, longer.queue),
     )
 
 

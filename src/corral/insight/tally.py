@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from corral.domain.answered import Answered, Origin
-from corral.insight.histogram import REQUEST_BOUNDS, TOKEN_BOUNDS, Histogram
+from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, Histogram
 
 # What is counted under no name of its own.
 OTHER = "other"
@@ -51,7 +51,7 @@ class Row:
         self.request = Histogram(REQUEST_BOUNDS)
         self.first_byte = Histogram(REQUEST_BOUNDS)
         self.inter_token = Histogram(TOKEN_BOUNDS)
-        self.queue = Histogram(REQUEST_BOUNDS)
+        self.queue = Histogram(QUEUE_BOUNDS)
         # By the first digit of the status.
         self.statuses = [0] * 10
         # Those that the client is not to blame for; also answers that began well and were cut.

@@ -34,7 +34,7 @@ def test_the_table_has_the_most_first_and_a_total(corral, frontend):
     assert outcome.out.splitlines() == [
         "MODEL         REQUESTS   ERRORS   PROMPTS   CACHED     ANSWERS      TOKENS   SHARE",
         "large                7        0    20,000   12,000   1,000,000   1,020,000   ████████████ 100%",
-        "a-small-one        100        2     1,000        0         500       1,500                <1%",
+        "a-small-one        100        2     1,000        0         500       1,500                 <1%",
         "total              107        2    21,000   12,000   1,000,500   1,021,500   ████████████ 100%",
     ]
     assert "from 2026-01-02 12:00 until now (UTC)" in outcome.err

@@ -133,7 +133,9 @@ def _limited(receive: Receive, limit: int) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > limit:
-            await _drain(receive)
+            # Whoever waits for more after the last piece waits until the client leaves.
+            if message.get("more_body"):
+                await _drain(receive)
             # The framework passes on its own kind of error only; any other would become a plain 400.
             raise HTTPException(413, _too_large(limit))
         return message

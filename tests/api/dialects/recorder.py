@@ -1,0 +1,65 @@
+"""An engine that remembers what it was sent and answers what the test says."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from tests.serving.scene import put_model, put_replica, settled
+from tests.support.frontends import RunningFrontend
+from tests.support.nodes import joined
+
+
+@dataclass(slots=True)
+class Heard:
+    path: str
+    headers: Mapping[str, str]
+    size_bytes: int
+    sha256: str
+    # The first bytes.
+    beginning: bytes
+
+
+@dataclass
+class Recorder:
+    address: str = ""
+    heard: list[Heard] = field(default_factory=list)
+    # By path: status and JSON.
+    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        digest, size_bytes, beginning = hashlib.sha256(), 0, b""
+        async for piece in request.content.iter_chunked(65536):
+            digest.update(piece)
+            size_bytes += len(piece)
+            beginning = (beginning + piece)[:4096] if len(beginning) < 4096 else beginning
+        self.heard.append(Heard(request.path, request.headers.copy(), size_bytes, digest.hexdigest(), beginning))
+        status, said = self.answers.get(request.path, (200, {"path": request.path}))
+        return web.json_response(said, status=status)
+
+
+@asynccontextmanager
+async def recorder(frontend: RunningFrontend, backend: str, **config: Any) -> AsyncIterator[Recorder]:
+    """The engine of the model `chat`, whose backend this is."""
+    made = Recorder()
+    app = web.Application(client_max_size=1 << 30)
+    app.router.add_route("*", "/{path:.*}", made.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    made.address = f"{host}:{port}"
+    await put_model(frontend.database, backend=backend, **config)
+    placed = await joined(frontend, "recording")
+    await put_replica(frontend.database, placed.id, made.address)
+    await settled(frontend)
+    try:
+        yield made
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,259 @@
+"""The routes: what is passed on, what is translated, what is refused, and how errors are told."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
+from corral.store.database import Database
+from tests.api.dialects.recorder import recorder
+from tests.api.dialects.streams import lines, server_sent, whole
+from tests.engines.running import Engine
+from tests.serving.scene import PretendLoads, keep_only_the_feed, put_model, serve, settled
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.waiting import eventually
+
+AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}"}
+MESSAGES = [{"role": "user", "content": "hello"}]
+MESSAGE = {"model": "chat", "max_tokens": 20, "messages": MESSAGES}
+RESPONSE = {"model": "chat", "input": "hello", "max_output_tokens": 20}
+OLLAMA = {"model": "chat", "messages": MESSAGES, "options": {"num_predict": 20}}
+# Every dialect's way to ask the same, and where its errors have their sentence.
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/messages", MESSAGE),
+    ("/v1/responses", RESPONSE),
+    ("/api/chat", OLLAMA),
+    ("/api/generate", {"model": "chat", "prompt": "hello", "options": {"num_predict": 20}}),
+]
+
+
+@pytest.fixture
+async def cold(database_url: str, database: Database) -> AsyncIterator[RunningFrontend]:
+    """A frontend whose loads never end."""
+    async with running_frontend(database_url, loads=PretendLoads(database)) as frontend:
+        await keep_only_the_feed(frontend)
+        yield frontend
+
+
+def sentence(path: str, answer: Any) -> str:
+    """What an error says, out of the envelope that the path has."""
+    if path.startswith("/api/"):
+        assert set(answer) == {"error"}
+        return str(answer["error"])
+    if path.startswith("/v1/messages"):
+        assert (answer["type"], set(answer)) == ("error", {"type", "error", "request_id"})
+        return str(answer["error"]["message"])
+    assert {"message", "type", "code", "param"} <= set(answer["error"])
+    return str(answer["error"]["message"])
+
+
+async def post(frontend: RunningFrontend, path: str, body: Any, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+    async with frontend.http.post(f"{frontend.url}{path}", json=body, headers=AUTHORISED | headers) as answer:
+        return answer.status, await answer.read(), {name.lower(): value for name, value in answer.headers.items()}
+
+
+@pytest.mark.behaviour("GW-80")
+@pytest.mark.behaviour("GW-83")
+@pytest.mark.behaviour("GW-85")
+async def test_every_dialect_gets_the_same_words_whole_and_in_pieces(frontend: RunningFrontend, engine: Engine) -> None:
+    await serve(frontend, engine, aliases=("alias",))
+    chat = {"model": "chat", "messages": MESSAGES, "max_tokens": 20}
+    _, plain = await frontend.call("POST", "/v1/chat/completions", chat)
+    words, tokens = plain["choices"][0]["message"]["content"], plain["usage"]["completion_tokens"]
+
+    _, message = await frontend.call("POST", "/v1/messages", MESSAGE | {"model": "alias"})
+    assert message["content"] == [{"type": "text", "text": words}]
+    assert (message["model"], message["usage"]["output_tokens"]) == ("chat", tokens)
+    _, raw, headers = await post(frontend, "/v1/messages", MESSAGE | {"stream": True})
+    events = server_sent(raw)
+    assert "".join(event["delta"].get("text", "") for event in events if "delta" in event) == words
+    assert events[-2]["usage"]["output_tokens"] == tokens
+    assert headers["content-type"] == "text/event-stream"
+    assert headers["request-id"] == headers["x-request-id"]
+    assert headers["x-corral-node"] == "node-1"
+
+    _, response = await frontend.call("POST", "/v1/responses", RESPONSE)
+    assert response["output"][0]["content"][0]["text"] == words
+    _, raw, _ = await post(frontend, "/v1/responses", RESPONSE | {"stream": True})
+    assert server_sent(raw)[-1]["response"]["output"][0]["content"][0]["text"] == words
+
+    _, raw, headers = await post(frontend, "/api/chat", OLLAMA | {"model": "chat:latest"})
+    found = lines(raw)
+    assert "".join(line["message"]["content"] for line in found) == words
+    assert (found[-1]["eval_count"], found[-1]["model"]) == (tokens, "chat:latest")
+    assert headers["content-type"] == "application/x-ndjson"
+    _, text = await frontend.call("POST", "/api/generate", ASKED[3][1] | {"stream": False})
+    assert text["response"] == words
+
+
+@pytest.mark.behaviour("GW-85")
+async def test_raw_texts_and_embeddings_of_ollama(frontend: RunningFrontend, engine: Engine) -> None:
+    await serve(frontend, engine)
+    _, plain = await frontend.call("POST", "/v1/completions", {"model": "chat", "prompt": "x", "max_tokens": 5})
+    raw = {"model": "chat", "prompt": "x", "raw": True, "stream": False, "options": {"num_predict": 5, "num_ctx": 1}}
+    _, body, headers = await post(frontend, "/api/generate", raw)
+    assert json.loads(body)["response"] == plain["choices"][0]["text"]
+    assert headers["x-corral-ignored"] == "num_ctx"
+    _, vectors = await frontend.call("POST", "/v1/embeddings", {"model": "chat", "input": ["a", "b"]})
+    expected = [row["embedding"] for row in vectors["data"]]
+    _, embedded = await frontend.call("POST", "/api/embed", {"model": "chat", "input": ["a", "b"]})
+    assert embedded["embeddings"] == expected
+    assert embedded["prompt_eval_count"] > 0
+    _, old = await frontend.call("POST", "/api/embeddings", {"model": "chat", "prompt": "b"})
+    assert old == {"embedding": expected[1]}
+
+
+@pytest.mark.behaviour("GW-93")
+async def test_ollamas_clients_find_models(frontend: RunningFrontend, engine: Engine) -> None:
+    await serve(frontend, engine)
+    await put_model(frontend.database, "org/other:7b")
+    await put_model(frontend.database, "hidden", enabled=False)
+    await settled(frontend)
+    _, tags = await frontend.call("GET", "/api/tags")
+    assert [model["name"] for model in tags["models"]] == ["chat:latest", "org/other:7b"]
+    assert all(len(model["digest"]) >= 12 for model in tags["models"])
+    _, loaded = await frontend.call("GET", "/api/ps")
+    assert [model["name"] for model in loaded["models"]] == ["chat:latest"]
+    _, shown = await frontend.call("POST", "/api/show", {"model": "chat:latest"})
+    assert shown["capabilities"] == ["completion", "embedding"]
+    assert (await frontend.call("GET", "/api/version"))[1]["version"]
+    status, answer = await frontend.call("POST", "/api/show", {"model": "hidden"})
+    assert (status, "disabled" in sentence("/api/show", answer)) == (403, True)
+    status, answer = await frontend.call("POST", "/api/pull", {"model": "chat"})
+    assert (status, "corral models" in sentence("/api/pull", answer)) == (400, True)
+
+
+@pytest.mark.behaviour("GW-87")
+async def test_what_the_engine_speaks_is_passed_on_as_it_came(frontend: RunningFrontend) -> None:
+    defaults = {"system": "Be kind.", "temperature": 0.5, "stop": ["x"], "repeat_penalty": 1.1}
+    async with recorder(frontend, "llama-cpp", aliases=("alias",), defaults=defaults) as engine:
+        body = b'{ "max_tokens":5 , "model" : "alias", "messages":[{"role":"user","content":"h\\u00e9"}],"x":1e0}'
+        status, answer = await frontend.call("POST", "/v1/messages", body, prefer="wait=3")
+        assert (status, answer) == (200, {"path": "/v1/messages"})
+        sent = engine.heard[-1].beginning.decode()
+        assert sent.endswith(
+            '"max_tokens":5 , "model" : "chat", "messages":[{"role":"user","content":"h\\u00e9"}],"x":1e0}'
+        )
+        filled = {"system": "Be kind.", "temperature": 0.5, "stop_sequences": ["x"]}
+        assert {
+            name: value for name, value in json.loads(sent).items() if name in (*filled, "repeat_penalty")
+        } == filled
+        await frontend.call("POST", "/v1/messages/count_tokens", {"model": "chat", "messages": MESSAGES, "system": ""})
+        assert engine.heard[-1].path == "/v1/messages/count_tokens"
+        assert json.loads(engine.heard[-1].beginning) == {"model": "chat", "messages": MESSAGES, "system": ""}
+        await frontend.call("POST", "/v1/rerank", {"model": "chat", "query": "a", "documents": ["b"]})
+        assert json.loads(engine.heard[-1].beginning) == {"model": "chat", "query": "a", "documents": ["b"]}
+
+
+@pytest.mark.behaviour("GW-87")
+async def test_an_older_engine_that_does_not_know_a_call_gets_it_translated(frontend: RunningFrontend) -> None:
+    async with recorder(frontend, "llama-cpp") as engine:
+        engine.answers["/v1/messages"] = (404, {"error": {"message": "File Not Found"}})
+        engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
+        status, answer = await frontend.call("POST", "/v1/messages", MESSAGE)
+        assert (status, answer["content"]) == (200, [{"type": "text", "text": "hi"}])
+        assert [heard.path for heard in engine.heard] == ["/v1/messages", "/v1/chat/completions"]
+
+
+@pytest.mark.behaviour("GW-88")
+async def test_what_the_engine_or_the_model_is_not_for_is_refused(frontend: RunningFrontend, engine: Engine) -> None:
+    await serve(frontend, engine, serves=["chat"])
+    for path in ("/v1/images/generations", "/v1/rerank", "/v1/audio/speech", "/api/embed"):
+        status, answer = await frontend.call("POST", path, {"model": "chat", "input": "x"})
+        assert status == 400
+        assert "it is for chat" in sentence(path, answer)
+    # The same in other words is allowed, but the fake engine does not count.
+    assert (await frontend.call("POST", "/v1/messages", MESSAGE))[0] == 200
+    status, answer = await frontend.call("POST", "/v1/messages/count_tokens", MESSAGE)
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    assert "engine fake of model chat does not answer count_tokens" in sentence("/v1/messages", answer)
+
+
+@pytest.mark.behaviour("GW-89")
+async def test_errors_have_the_callers_envelope(frontend: RunningFrontend, engine: Engine) -> None:
+    await serve(frontend, engine)
+
+    async def told(path: str, body: Any, key: str = ADMIN_KEY) -> tuple[int, str]:
+        status, answer = await frontend.call("POST", path, body, key=key)
+        return status, sentence(path, answer)
+
+    for path, body in ASKED:
+        for wrong, key, status, words in (
+            (body, "ck_wrong", 401, "API key"),
+            (body | {"model": "chet"}, ADMIN_KEY, 404, "Was chat meant?"),
+            (b"{", ADMIN_KEY, 400, "not a JSON object"),
+            ({"model": ["chat"]}, ADMIN_KEY, 400, "name of a model"),
+        ):
+            found = await told(path, wrong, key)
+            assert (found[0], words in found[1]) == (status, True), (path, found)
+    await engine.post("/_control", {"fail_every": 1})
+    for path, body in ASKED:
+        # The engine's own words, and its own status.
+        status, said = await told(path, body | {"stream": False})
+        assert (status, said.endswith("was told to fail.")) == (500, True)
+
+
+@pytest.mark.behaviour("GW-89")
+async def test_a_body_that_is_too_large_is_told_in_the_callers_envelope(frontend: RunningFrontend) -> None:
+    async def without_a_length() -> AsyncIterator[bytes]:
+        for _ in range(INFERENCE_BODY_BYTES_MAX // 65536 + 1):
+            yield b" " * 65536
+
+    for path in ("/v1/messages", "/api/chat"):
+        for data in (io.BytesIO(b" " * (INFERENCE_BODY_BYTES_MAX + 1)), without_a_length()):
+            async with frontend.http.post(f"{frontend.url}{path}", data=data, headers=AUTHORISED) as answer:
+                assert answer.status == 413
+                assert "larger than 32768 KiB" in sentence(path, await answer.json())
+
+
+@pytest.mark.behaviour("GW-89")
+async def test_a_model_that_is_still_loading_is_503_with_a_time(cold: RunningFrontend) -> None:
+    await put_model(cold.database)
+    await settled(cold)
+    for path, body in ASKED:
+        status, raw, headers = await post(cold, path, body, prefer="wait=0")
+        assert status == 503
+        assert sentence(path, json.loads(raw))
+        assert int(headers["retry-after"]) >= 1
+
+
+@pytest.mark.behaviour("GW-89")
+@pytest.mark.parametrize(("path", "body"), ASKED)
+async def test_an_engine_that_dies_in_the_middle_is_told_in_the_streams_own_words(
+    frontend: RunningFrontend, engine: Engine, path: str, body: dict[str, Any]
+) -> None:
+    await serve(frontend, engine)
+    await engine.post("/_control", {"crash_after": 1, "tokens_per_s": 200})
+    status, raw, _ = await post(frontend, path, body | {"stream": True})
+    assert status == 200
+    if path.startswith("/api/"):
+        found = lines(raw)
+        assert len(found) > 1
+        assert found[-1]["error"]
+        assert not any(line.get("done") for line in found)
+        return
+    events = server_sent(raw)
+    assert "error" in [event["type"] for event in events[-2:]]
+    assert events[-1]["type"] in ("error", "response.failed")
+
+
+@pytest.mark.behaviour("GW-92")
+async def test_a_client_that_leaves_stops_the_engine(frontend: RunningFrontend, engine: Engine) -> None:
+    replica = await serve(frontend, engine)
+    await engine.post("/_control", {"tokens_per_s": 5})
+
+    async def is_let_go() -> bool:
+        return frontend.core.router.use.own(replica.id) == 0 and (await engine.numbers())["running"] == 0
+
+    for path, body in ASKED:
+        async with aiohttp.ClientSession() as session:
+            url = f"{frontend.url}{path}"
+            async with session.post(url, json=body | {"stream": True}, headers=AUTHORISED) as answer:
+                assert await answer.content.readany()
+        await eventually(is_let_go)

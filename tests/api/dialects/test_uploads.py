@@ -1,0 +1,118 @@
+"""Forms with sound: passed on in pieces, with another name of the model, in a bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from tests.api.dialects.recorder import recorder
+from tests.serving.scene import list_rows
+from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.support.waiting import eventually
+
+PATH = "/v1/audio/transcriptions"
+FORM = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "multipart/form-data; boundary=b"}
+PIECE = b"sound" * 13_107
+UPLOAD_BYTES = 100 * 1000 * 1000
+# What 100 MB may take in this process, which is client, frontend and engine at once.
+MEMORY_BYTES_MAX = 24 * 1024 * 1024
+
+
+def part(name: str, value: bytes) -> bytes:
+    return b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)
+
+
+def form(model: str, *, is_first: bool, size_bytes: int = UPLOAD_BYTES) -> Iterator[bytes]:
+    """The pieces of a form with a large file, before or behind the model's name."""
+    name, head = part("model", model.encode()), b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
+    yield name + head if is_first else head
+    for _ in range(size_bytes // len(PIECE)):
+        yield PIECE
+    yield b"\r\n" + (b"" if is_first else name) + b"--b--\r\n"
+
+
+def digest(pieces: Iterator[bytes]) -> tuple[int, str]:
+    found, size_bytes = hashlib.sha256(), 0
+    for piece in pieces:
+        found.update(piece)
+        size_bytes += len(piece)
+    return size_bytes, found.hexdigest()
+
+
+async def sent(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+@pytest.mark.behaviour("GW-91")
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("says_its_length", [True, False])
+async def test_100_mb_are_passed_on_unchanged_in_a_bounded_memory(
+    frontend: RunningFrontend, is_first: bool, says_its_length: bool
+) -> None:
+    length = {"Content-Length": str(digest(form("ear", is_first=is_first))[0])} if says_its_length else {}
+    async with recorder(frontend, "faster-whisper", aliases=("ear",)) as engine:
+        tracemalloc.start()
+        try:
+            data = sent(form("ear", is_first=is_first))
+            async with frontend.http.post(f"{frontend.url}{PATH}", data=data, headers=FORM | length) as answer:
+                assert (answer.status, await answer.json()) == (200, {"path": PATH})
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        heard = engine.heard[0]
+        assert (heard.size_bytes, heard.sha256) == digest(form("chat", is_first=is_first))
+        assert heard.headers["Content-Type"] == FORM["Content-Type"]
+        assert int(heard.headers["Content-Length"]) == heard.size_bytes
+        assert peak_bytes < MEMORY_BYTES_MAX
+
+
+@pytest.mark.behaviour("GW-91")
+async def test_a_small_form_is_passed_on_and_translations_too(frontend: RunningFrontend) -> None:
+    body = part("model", b"ear") + part("file", b"x") + b"--b--\r\n"
+    async with recorder(frontend, "faster-whisper", aliases=("ear",), serves=["transcriptions"]) as engine:
+        for path in (PATH, "/v1/audio/translations"):
+            async with frontend.http.post(f"{frontend.url}{path}", data=body, headers=FORM) as answer:
+                assert (answer.status, await answer.json()) == (200, {"path": path})
+            assert engine.heard[-1].beginning == body.replace(b"ear", b"chat")
+
+
+@pytest.mark.behaviour("GW-88")
+async def test_what_is_wrong_with_an_upload_is_told_in_openais_envelope(frontend: RunningFrontend) -> None:
+    wrong = [
+        (part("file", b"x") + b"--b--\r\n", 400, "model_missing"),
+        (b"no form", 400, "malformed_form"),
+        (part("file", b"x"), 400, "malformed_form"),
+        (part("model", b"nose") + b"--b--\r\n", 404, "model_not_found"),
+    ]
+    async with recorder(frontend, "piper") as engine:
+        for body, status, code in [*wrong, (part("model", b"chat") + b"--b--\r\n", 400, "engine_lacks_call")]:
+            async with frontend.http.post(f"{frontend.url}{PATH}", data=body, headers=FORM) as answer:
+                assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
+        assert engine.heard == []
+
+
+@pytest.mark.behaviour("GW-91")
+async def test_a_client_that_leaves_in_the_middle_of_its_upload_leaves_nothing_behind(
+    frontend: RunningFrontend,
+) -> None:
+    async def is_held(count: int) -> bool:
+        use = frontend.core.router.use
+        return sum([use.own(replica.id) for replica in await list_rows(frontend.database)]) == count
+
+    async def halfway() -> AsyncIterator[bytes]:
+        pieces = form("chat", is_first=True)
+        for _ in range(20):
+            yield next(pieces)
+        await eventually(lambda: is_held(1))
+        raise RuntimeError("the client has had enough")
+
+    async with recorder(frontend, "faster-whisper"), aiohttp.ClientSession() as session:
+        headers = FORM | {"Content-Length": str(UPLOAD_BYTES)}
+        with pytest.raises((RuntimeError, aiohttp.ClientError)):
+            await session.post(f"{frontend.url}{PATH}", data=halfway(), headers=headers)
+        await eventually(lambda: is_held(0))

@@ -40,8 +40,8 @@ WORKER = (sys.executable, "-m", "corral", "worker")
 # Migrations of a large database run before a frontend is ready.
 FRONTEND_START_LIMIT_S = 300.0
 WORKER_START_LIMIT_S = 300.0
-# A frontend lets running requests finish, a worker stops its engines.
-FRONTEND_STOP = ((signal.SIGTERM, 15.0),)
+# A frontend lets running requests finish (CORRAL_STOP_GRACE; a longer one is cut short), a worker stops its engines.
+FRONTEND_STOP = ((signal.SIGTERM, 50.0),)
 WORKER_STOP = ((signal.SIGTERM, 20.0),)
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -57,6 +57,8 @@ class UpOptions:
     nats_url: str | None = None
     postgres_bin: Path | None = None
     nats_bin: Path | None = None
+    # How many processes the frontend is.
+    processes: int = 1
     serve_command: tuple[str, ...] = SERVE
     worker_command: tuple[str, ...] = WORKER
     # Set in the process that `detach` starts, which nobody watches; and what had passed for the person before it.
@@ -226,6 +228,7 @@ class _Up:
             is_own_bus=self._nats is not None,
         )
         told = frontend_environment(os.environ, home=self._home, place=self._place, addresses=addresses)
+        told["CORRAL_PROCESSES"] = str(self._options.processes)
         return Launch(command=self._options.serve_command, env=told)
 
     async def _launch_worker(self) -> Launch:

@@ -69,6 +69,16 @@ def up(
         Path | None,
         typer.Option("--nats-bin", envvar="CORRAL_NATS_BIN", help="The nats-server program to use."),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            envvar="CORRAL_PROCESSES",
+            min=1,
+            max=64,
+            help="How many processes the frontend is; they share its port.  [1]",
+        ),
+    ] = None,
 ) -> None:
     """Start everything on this machine: PostgreSQL, NATS, a frontend and a worker."""
     given: dict[str, Any] = {
@@ -80,6 +90,7 @@ def up(
         "nats_url": nats_url,
         "postgres_bin": postgres_bin,
         "nats_bin": nats_bin,
+        "processes": processes,
     }
     raise typer.Exit(_up({name: value for name, value in given.items() if value is not None}))
 
@@ -138,6 +149,7 @@ def _print_status(found: Status) -> None:
         lines.append(f"{'frontends':<12}{len(found.frontends)}")
         names = ", ".join(f"{node.get('name')} ({node.get('status')})" for node in found.nodes)
         lines.append(f"{'nodes':<12}{names or 'none known'}")
+        lines += [f"{'degraded':<12}{sentence}" for sentence in found.degraded]
     if found.leftovers:
         lines.append(f"{'left behind':<12}{', '.join(str(pid) for pid in found.leftovers)}")
     render.write(render.clean("\n".join(lines), keep="\n"))

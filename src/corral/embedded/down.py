@@ -17,7 +17,7 @@ from corral.embedded.leftovers import end_leftovers
 from corral.embedded.processes import ProcessId, is_alive
 
 # All stop limits of the children together, and some air.
-STOP_LIMIT_S = 90.0
+STOP_LIMIT_S = 120.0
 _POLL_S = 0.05
 
 

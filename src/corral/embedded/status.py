@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class Status:
     nodes: list[dict[str, Any]]
     leftovers: list[int]
     reason: str
+    # What the frontend says that does not work now.
+    degraded: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -54,6 +56,7 @@ class Status:
             **self.parts,
             "frontends": self.frontends,
             "nodes": self.nodes,
+            "degraded": self.degraded,
             "leftovers": self.leftovers,
         }
 
@@ -65,8 +68,10 @@ def read_status(home: Home) -> Status:
     if holder is None:
         return _without_supervisor(home, snapshot)
     parts = {name: _part(snapshot, name) for name in ("postgres", "nats", "frontend", "worker")}
-    frontends, nodes = _ask(home, snapshot.url)
-    state, reason = _judge(snapshot, parts, nodes)
+    told = _ask(home, snapshot.url)
+    frontends, nodes = _objects(told.get("frontends")), _objects(told.get("nodes"))
+    degraded = [str(sentence) for sentence in told.get("degraded") or ()]
+    state, reason = _judge(snapshot, parts, nodes, degraded)
     return Status(
         state=state,
         home=home.root,
@@ -77,6 +82,7 @@ def read_status(home: Home) -> Status:
         nodes=nodes,
         leftovers=[],
         reason=reason,
+        degraded=degraded,
     )
 
 
@@ -123,13 +129,11 @@ def _external_part(address: str, name: str) -> dict[str, Any]:
     return {"state": "ready" if is_up else "unreachable", "address": address, "external": True}
 
 
-def _ask(home: Home, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _ask(home: Home, url: str) -> dict[str, Any]:
+    """What the frontend says of the cluster; nothing if it does not answer."""
     key = read_secret(home.admin_key)
     answer = get(url, "/api/cluster", key=key) if url and key else None
-    if answer is None or answer.status != 200:
-        return [], []
-    told = answer.json()
-    return _objects(told.get("frontends")), _objects(told.get("nodes"))
+    return answer.json() if answer is not None and answer.status == 200 else {}
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
@@ -137,7 +141,7 @@ def _objects(value: object) -> list[dict[str, Any]]:
 
 
 def _judge(
-    snapshot: Snapshot, parts: dict[str, dict[str, Any]], nodes: list[dict[str, Any]]
+    snapshot: Snapshot, parts: dict[str, dict[str, Any]], nodes: list[dict[str, Any]], degraded: list[str]
 ) -> tuple[ClusterState, str]:
     if snapshot.phase is Phase.STARTING:
         return ClusterState.STARTING, "It is starting."
@@ -148,6 +152,6 @@ def _judge(
         return ClusterState.DEGRADED, f"Not ready: {', '.join(down)}."
     if not is_ready(snapshot.url):
         return ClusterState.DEGRADED, "The frontend does not answer that it is ready."
-    if nodes and not any(node.get("status") in LIVE_STATUSES for node in nodes):
-        return ClusterState.DEGRADED, "No node is live."
-    return ClusterState.READY, "All is well."
+    if not degraded and nodes and not any(node.get("status") in LIVE_STATUSES for node in nodes):
+        degraded = ["No node is live."]
+    return (ClusterState.DEGRADED, degraded[0]) if degraded else (ClusterState.READY, "All is well.")

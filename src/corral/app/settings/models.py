@@ -522,6 +522,9 @@ class UpSettings(ProcessSettings):
         description="The nats-server program.",
         json_schema_extra=shown_default("the one that was installed with Corral"),
     )
+    processes: int = Field(
+        default=1, ge=1, le=64, description="How many processes the frontend is; they share its port."
+    )
 
 
 class ClientSettings(ProcessSettings):

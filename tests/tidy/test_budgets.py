@@ -20,7 +20,6 @@ LARGE_PACKAGES = {
         35,
         "one file for each noun of the command line (backends and models have two), beside the shapes that they share",
     ),
-    "src/corral/api": (20, "one file for each noun of the API, beside what its routes share"),
     "src/corral/wire": (20, "one file for each noun of the API, as it is sent"),
     "src/corral/store": (28, "one file for each noun of the registry, beside the tables and transactions"),
     "src/corral/embedded": (20, "one file for each part of `corral up`; none of them is used by anything else"),

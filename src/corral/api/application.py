@@ -22,9 +22,7 @@ from corral.api import (
     openai,
     operations,
     rules,
-    sessions,
     usage,
-    users,
 )
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
@@ -70,8 +68,6 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         backends,
         models,
         access,
-        users,
-        sessions,
         usage,
         events,
         openai,

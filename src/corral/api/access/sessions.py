@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from corral.access.sessions import LIFE_S, Opened
+from corral.api.access.users import who_am_i
 from corral.api.parts import SESSION_COOKIE, Parts, PartsIn, who
-from corral.api.users import who_am_i
 from corral.domain.errors import NotAuthenticated
 from corral.wire.users import LoginIn, MeOut
 

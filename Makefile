@@ -70,7 +70,7 @@ sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## every fault with real processes, also the outages that take minutes
-	@$(BIN)/python -m pytest tests/e2e/faults -o "python_files=test_*.py chaos.py" -n auto --maxprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest tests/e2e/faults tests/e2e/gateway -o "python_files=test_*.py chaos.py" -n auto --maxprocesses 2 --dist worksteal
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the benchmarks; their table is in docs/benchmarks.md

@@ -90,9 +90,11 @@ async def test_a_write_that_fails_leaves_the_old_file_and_is_tried_again(
         patched.setattr(os, "fsync", no_room)
         with pytest.raises(OSError, match="No space left"):
             await keeper.tick()
+    assert "No space left on device" in (keeper.trouble() or "")
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
     assert await keeper.tick()
+    assert keeper.trouble() is None
     assert path.read_bytes() != before
 
 

@@ -422,7 +422,9 @@ class Core:
         if self._world.kept is None:
             return None
         parts: dict[str, Keepable] = {"directory": self.directory, "snapshot": self.router.snapshot}
-        return Keeper(self._world.kept, parts, self._world.clock, self._options.kept_max_age_s)
+        keeper = Keeper(self._world.kept, parts, self._world.clock, self._options.kept_max_age_s)
+        self.health.add(keeper.trouble)
+        return keeper
 
     def _make_parts(self) -> Parts:
         options, world = self._options, self._world

@@ -133,6 +133,7 @@ class Keeper:
         self._has_changed = False
         self._written = b""
         self._written_monotonic = 0.0
+        self._problem = ""
 
     def changed(self) -> None:
         """Something was read from the registry; cheap, and told as often as one likes."""
@@ -147,10 +148,19 @@ class Keeper:
         as_of = self._clock.wall()
         parts = {name: part.to_kept() for name, part in self._parts.items()}
         try:
-            return await _in_thread(lambda: self._keep(as_of, parts, is_due=is_due))
-        except BaseException:
+            is_written = await _in_thread(lambda: self._keep(as_of, parts, is_due=is_due))
+        except BaseException as error:
             self._has_changed = True
+            self._problem = str(error)
             raise
+        self._problem = ""
+        return is_written
+
+    def trouble(self) -> str | None:
+        """What does not work, in a sentence; None: all is well."""
+        if not self._problem:
+            return None
+        return f"What is served cannot be kept on disk for a start without PostgreSQL: {self._problem}."
 
     def _keep(self, as_of: datetime, parts: Mapping[str, Part], *, is_due: bool) -> bool:
         written = json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()

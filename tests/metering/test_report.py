@@ -193,3 +193,13 @@ async def test_while_postgresql_is_away_usage_is_503(
     assert status == 503
     assert_envelope(answer)
     await away.close()
+
+
+@pytest.mark.behaviour("GW-162")
+async def test_how_much_waits_for_postgresql_is_a_number_for_prometheus(frontend: RunningFrontend) -> None:
+    await frontend.core.usage_loop.stop()
+    for _ in range(3):
+        await _used(frontend)
+    assert "corral_usage_spool_lines 3.0" in (await frontend.call("GET", "/metrics"))[1]
+    await frontend.core.metering.tick()
+    assert "corral_usage_spool_lines 0.0" in (await frontend.call("GET", "/metrics"))[1]

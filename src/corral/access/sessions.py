@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from corral.access import users
+from corral.access.oidc import Identity, Oidc
 from corral.access.passwords import Passwords
 from corral.access.secrets import hash_secret, make_secret
 from corral.access.throttle import Throttle
 from corral.domain.access import SESSION_PREFIX, User
-from corral.domain.errors import NotAuthenticated
+from corral.domain.errors import NotAllowed, NotAuthenticated
 from corral.ports.runtime import Clock, Ids
 from corral.store import access as audit
 from corral.store import access_users as store
@@ -29,11 +31,13 @@ class Opened:
 
 
 class Sessions:
-    """The way in with name and password, and the way out."""
+    """The ways in, with a password and by a provider, and the way out."""
 
-    def __init__(self, database: Database, clock: Clock, ids: Ids) -> None:
+    def __init__(self, database: Database, clock: Clock, ids: Ids, oidc: Oidc | None = None) -> None:
         self._database = database
         self._ids = ids
+        # None: the settings name no provider.
+        self.oidc = oidc
         self.passwords = Passwords(ids)
         sentence = "There were too many wrong passwords for this name."
         self._throttle = Throttle(clock, WRONG_PASSWORDS_PER_MINUTE, sentence)
@@ -52,11 +56,27 @@ class Sessions:
         async with self._database.transaction() as tx:
             return await open_session(tx, self._ids, found[0], user_agent)
 
+    async def enter(self, identity: Identity, user_agent: str = "") -> Opened:
+        """Whom a provider vouches for comes in. The first time they become a user; what they may is told each time."""
+        async with self._database.transaction() as tx:
+            user = await store.find_by_subject(tx, identity.issuer, identity.subject)
+            if user is None:
+                user = await users.create_user(tx, self._ids, _wish_of(identity), actor=identity.issuer)
+            elif user.disabled_at is not None:
+                raise NotAllowed("This user is disabled.", hint="An admin can enable them again.", code="user_disabled")
+            elif user.scope is not identity.scope:
+                user = await users.change_user(tx, user.id, {"scope": identity.scope}, actor=identity.issuer)
+            return await open_session(tx, self._ids, user, user_agent)
+
     async def log_out(self, secret: str) -> None:
         async with self._database.transaction() as tx:
             user_id = await store.delete_session(tx, hash_secret(secret))
             if user_id is not None:
                 await outbox.append(tx, "session.closed", user_id)
+
+
+def _wish_of(identity: Identity) -> users.UserWish:
+    return users.UserWish(name=identity.name, scope=identity.scope, issuer=identity.issuer, subject=identity.subject)
 
 
 async def open_session(tx: Transaction, ids: Ids, user: User, user_agent: str = "") -> Opened:

@@ -16,6 +16,7 @@ import structlog
 from corral import __version__
 from corral.access.directory import Directory
 from corral.access.keys import ensure_first_key
+from corral.access.oidc import Oidc
 from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
 from corral.api.insight.collector import RequestCollector
@@ -426,13 +427,19 @@ class Core:
         self.health.add(keeper.trouble)
         return keeper
 
+    def _make_sessions(self) -> Sessions:
+        world, provider = self._world, self._options.oidc
+        oidc = Oidc(provider, world.fetcher, world.clock, world.ids) if provider else None
+        return Sessions(world.database, world.clock, world.ids, oidc)
+
     def _make_parts(self) -> Parts:
         options, world = self._options, self._world
         return Parts(
             frontend_id=options.frontend_id,
             database=world.database,
             directory=self.directory,
-            sessions=Sessions(world.database, world.clock, world.ids),
+            sessions=self._make_sessions(),
+            public_url=options.public_url,
             feed=self.feed,
             heartbeats=self.heartbeats,
             bus=world.bus,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
+from corral.access.oidc import OidcOptions
 from corral.adapters.engines import HttpEngines
 from corral.adapters.http import HttpFetcher
 from corral.adapters.nats.client import NatsBus
@@ -29,6 +30,7 @@ from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
 from corral.app.server import HttpServer
 from corral.app.settings import FrontendSettings
+from corral.app.settings.identity import parse_scopes
 from corral.app.traces import open_spans
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
@@ -39,8 +41,8 @@ from corral.policy.loading import Hold
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Services
 from corral.runtime.tasks import Tasks
-from corral.serving.kept import KeptFile, cluster_key
 from corral.serving.gateway import Timeouts
+from corral.serving.kept import KeptFile, cluster_key
 from corral.serving.seats import SeatOptions
 from corral.store.database import Database
 
@@ -137,6 +139,8 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         request_wait_s=settings.request_wait_s,
         timeouts=Timeouts(first_byte_s=settings.first_byte_timeout_s, between_s=settings.between_bytes_timeout_s),
         has_response_headers=settings.response_headers,
+        public_url=settings.public_url,
+        oidc=_oidc(settings),
         kept_max_age_s=settings.kept_max_age_s,
         usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),
         usage_retention_s=settings.usage_retention_s,
@@ -152,6 +156,20 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         checks_disk=settings.disk_check,
         library_dir=settings.library_dir,
         has_shared_models=settings.shared_models,
+    )
+
+
+def _oidc(settings: FrontendSettings) -> OidcOptions | None:
+    if settings.oidc_issuer is None or settings.oidc_client_id is None:
+        return None
+    secret = settings.oidc_client_secret
+    return OidcOptions(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret=secret.get_secret_value() if secret else None,
+        scope_claim=settings.oidc_scope_claim,
+        scopes=parse_scopes(settings.oidc_scopes),
+        default_scope=settings.oidc_default_scope,
     )
 
 

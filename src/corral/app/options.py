@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corral.access.oidc import OidcOptions
 from corral.app.no_engines import NoEngines
 from corral.app.no_network import NoNetwork, NoOrigins
 from corral.domain.backend import Gallery
@@ -74,6 +75,10 @@ class CoreOptions:
     has_response_headers: bool = True
     # What is seen of requests.
     insight: InsightOptions = field(default_factory=InsightOptions)
+    # The address that browsers use; None: whatever each asks by.
+    public_url: str | None = None
+    # Who vouches for people; None: nobody, they have passwords.
+    oidc: OidcOptions | None = None
     # What was kept on disk longer ago is not served.
     kept_max_age_s: float = 7 * 86400.0
     # Where usage is on the disk until PostgreSQL has it; None: in memory only.

@@ -14,6 +14,8 @@ class Wanted:
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
+    # What is sent; it may hold a secret and goes to the named address only, wherever that one points.
+    body: bytes | None = field(default=None, repr=False)
     limit_bytes: int = 4 * 1024 * 1024
     timeout_s: float = 120.0
 

@@ -65,3 +65,8 @@ class MeOut(Lenient):
     node_id: str | None = Field(description="The agent node that the key belongs to.")
     models: list[str] | None = Field(description="Patterns of what may be asked; null: every model.")
     limits: list[LimitOut]
+
+
+class WaysOut(Lenient):
+    password: bool
+    provider: str | None = Field(description="Who vouches for people who begin at /api/session/oidc; null: nobody.")

@@ -55,6 +55,8 @@ class HttpFetcher:
                 wanted.method,
                 wanted.url,
                 headers=dict(wanted.headers),
+                data=wanted.body,
+                allow_redirects=wanted.body is None,
                 timeout=timeout,
                 max_redirects=REDIRECTS_MAX,
             ) as response:

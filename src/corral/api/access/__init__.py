@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.access import keys, sessions, tokens, users
+from corral.api.access import keys, oidc, sessions, tokens, users
 
 router = APIRouter()
-for part in (tokens.router, keys.router, users.router, sessions.router):
+for part in (tokens.router, keys.router, users.router, sessions.router, oidc.router):
     router.include_router(part)

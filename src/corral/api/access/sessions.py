@@ -8,7 +8,7 @@ from corral.access.sessions import LIFE_S, Opened
 from corral.api.access.users import who_am_i
 from corral.api.parts import SESSION_COOKIE, Parts, PartsIn, who
 from corral.domain.errors import NotAuthenticated
-from corral.wire.users import LoginIn, MeOut
+from corral.wire.users import LoginIn, MeOut, WaysOut
 
 router = APIRouter(prefix="/api", tags=["access"])
 _NO_SESSION = "There is no session."
@@ -22,6 +22,12 @@ async def log_in(request: Request, response: Response, parts: PartsIn, body: Log
     await parts.directory.load_sessions({opened.user.id})
     give_cookie(request, response, parts, opened)
     return await who_am_i(await parts.directory.session(opened.secret))
+
+
+@router.get("/session/ways")
+async def list_ways(parts: PartsIn) -> WaysOut:
+    """How one can come in here, for a page that asks people to."""
+    return WaysOut(password=True, provider=parts.sessions.oidc.options.issuer if parts.sessions.oidc else None)
 
 
 @router.get("/session")
@@ -43,7 +49,7 @@ async def log_out(request: Request, response: Response, parts: PartsIn) -> None:
 
 
 def give_cookie(request: Request, response: Response, parts: Parts, opened: Opened) -> None:
-    """Scripts cannot read it, other sites cannot send it, and over https it stays on https."""
+    """The cookie. Scripts cannot read it, other sites cannot send it, and over https it stays on https."""
     response.set_cookie(
         SESSION_COOKIE,
         opened.secret,

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from corral.app.settings.identity import Identity
 from corral.app.settings.values import (
     AccountSeed,
     AdvertisedAddress,
@@ -137,7 +138,7 @@ class _BusTls(ProcessSettings):
         )
 
 
-class FrontendSettings(_BusTls, _Logging):
+class FrontendSettings(Identity, _BusTls, _Logging):
     """`corral serve`: one control-plane process."""
 
     process: ClassVar[str] = "frontend"
@@ -340,6 +341,7 @@ class FrontendSettings(_BusTls, _Logging):
     def broken_rules(self) -> Iterator[BrokenRule]:
         yield from super().broken_rules()
         yield from self.must_go_together("nats_operator_seed", "nats_system_seed", why="revoking a node takes both")
+        yield from self.must_go_together("oidc_issuer", "oidc_client_id", why="a provider knows us by our client id")
         if self.shared_models and self.library_storage is not None:
             yield BrokenRule(
                 fields=("shared_models", "library_storage"),

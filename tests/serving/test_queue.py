@@ -251,6 +251,22 @@ async def test_who_was_given_a_replica_before_goes_first_and_gets_no_replica_tha
     assert second.replica.id == "b"
 
 
+@pytest.mark.behaviour("GW-70")
+async def test_who_joins_while_there_is_room_that_is_of_no_use_to_the_others_is_served_at_once() -> None:
+    _, bench = bench_with("ab")
+    take(bench, "a")
+    again = asyncio.create_task(bench.wait(Asking(without={"a"}, is_again=True), 30.0))
+
+    async def it_waits() -> bool:
+        return bench.queue.count == 1
+
+    await eventually(it_waits)
+    held = await bench.wait(Asking(), 30.0)
+    assert held is not None
+    assert held.replica.id == "a"
+    again.cancel()
+
+
 async def test_room_that_nobody_let_go_of_is_found_at_the_next_look() -> None:
     seats, bench = bench_with("ab")
     first = bench.seats[0]

@@ -211,17 +211,18 @@ def test_nobody_listening_is_enough_to_be_left_alone_at_once(clock: HandClock) -
 def test_a_new_process_at_another_address_begins_with_a_clean_sheet(clock: HandClock) -> None:
     seats, bench = bench_with("a", clock)
     seat(seats, "a").learn(9.0, 1.0)
-    old = take(bench)
+    old = [take(bench) for _ in range(IN_A_ROW_MAX)]
     fail_at(bench, "a")
     place = Place(id=NodeId("n-a"), name="n", is_open=True, labels={})
     seats.arrange(bench.model, [(replica("a", "elsewhere:2"), place)])
     assert seat(seats, "a").seconds is None
     assert bench.explain()[0].breaker is BreakerState.CLOSED
     # What the former process did says nothing about this one, and is still counted until it ends.
-    for _ in range(IN_A_ROW_MAX):
-        old.failed()
-    assert seat(seats, "a").own == 1
-    old.release()
+    for one in old:
+        one.failed()
+    assert seat(seats, "a").own == IN_A_ROW_MAX
+    for one in old:
+        one.release()
     assert seat(seats, "a").own == 0
     assert bench.explain()[0].breaker is BreakerState.CLOSED
 

@@ -46,8 +46,11 @@ async def test_rates_are_those_of_the_last_ten_seconds() -> None:
 
 
 @pytest.mark.behaviour("GW-185")
-async def test_a_long_answer_is_seen_while_it_is_written_and_not_once_more_at_its_end() -> None:
+@pytest.mark.parametrize("answers_before", [0, 1])
+async def test_a_long_answer_is_seen_while_it_is_written_and_not_once_more_at_its_end(answers_before: int) -> None:
     scene = Scene()
+    for _ in range(answers_before):
+        scene.insight.tally.answered(record())
     await scene.pass_time(2)
     for events in (20, 40, 60, 80, 100):
         scene.fleet.requests = [Request(("chat", "chat", "replica-1"), is_streaming=True, events=events)]

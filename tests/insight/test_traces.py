@@ -15,8 +15,8 @@ from corral.adapters.traces import OtlpSpans
 from corral.domain.answered import Origin
 from corral.domain.errors import Unavailable
 from corral.insight import traces as tracing
+from corral.insight.trace_context import is_kept, parse
 from corral.insight.traces import Traces
-from corral.policy.traces import is_kept, parse
 from corral.ports.traces import Span
 from tests.insight.collector import Collector, attributes, collecting
 from tests.insight.records import BEGAN_AT, record

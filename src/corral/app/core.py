@@ -22,8 +22,8 @@ from corral.access.tokens import ensure_local_token
 from corral.api.insight.collector import RequestCollector
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
+from corral.app.insight import Watched
 from corral.app.options import CoreOptions, World
-from corral.app.watched import Watched
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
 from corral.backends.catalog import Catalog

@@ -23,15 +23,15 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.api.application import create_app, with_edge
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
-from corral.app.leaving import Leaving
-from corral.app.listening import PARENT_VARIABLE, listen
+from corral.app.insight import open_spans
+from corral.app.listening.leaving import Leaving
+from corral.app.listening.port import PARENT_VARIABLE, listen
+from corral.app.listening.server import HttpServer
 from corral.app.logs import configure_access_log, configure_logging
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
-from corral.app.server import HttpServer
 from corral.app.settings import FrontendSettings
 from corral.app.settings.identity import parse_scopes
-from corral.app.traces import open_spans
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
 from corral.gateway.protocol import Switchboard

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 
 from corral.domain.answered import Answered
-from corral.policy.traces import TraceContext, is_kept, parse
+from corral.insight.trace_context import TraceContext, is_kept, parse
 from corral.ports.runtime import Ids
 from corral.ports.traces import Span, Spans
 

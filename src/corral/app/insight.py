@@ -1,0 +1,47 @@
+"""What insight is given of this frontend: the models, replicas and requests in its memory, and where traces go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from corral import __version__
+from corral.app.settings import FrontendSettings
+from corral.domain.errors import InvalidRequest
+from corral.insight.going import UnderWay
+from corral.insight.insight import Breaker
+from corral.ports.traces import Spans
+from corral.serving.gateway import Gateway
+
+
+class Watched:
+    """`insight.Fleet`."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def models(self) -> Collection[str]:
+        return {model.name for model in self._gateway.router.snapshot.list_models()}
+
+    def breakers(self) -> Mapping[str, Breaker]:
+        now = self._gateway.clock.monotonic()
+        return {
+            seat.replica.id: Breaker(model=seat.replica.model, state=seat.breaker.state(now))
+            for seat in self._gateway.router.snapshot.seats
+        }
+
+    def under_way(self) -> Iterable[UnderWay]:
+        return self._gateway.open
+
+
+def open_spans(settings: FrontendSettings, frontend_id: str) -> Spans | None:
+    """None if there is no collector; `InvalidRequest` if what it takes is not installed."""
+    if settings.otlp_endpoint is None:
+        return None
+    try:
+        from corral.adapters.traces import OtlpSpans  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise InvalidRequest(
+            "otlp_endpoint is set, and the library for it is not installed.",
+            hint="Install Corral with its extra otel: pip install 'corral[otel]'.",
+        ) from error
+    return OtlpSpans(settings.otlp_endpoint, version=__version__, frontend_id=frontend_id)

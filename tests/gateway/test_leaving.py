@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from corral.app.leaving import Leaving
+from corral.app.listening.leaving import Leaving
 from tests.engines.running import Engine
 from tests.serving.scene import an_engine, keep_only_the_feed, serve
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend

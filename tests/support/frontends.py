@@ -22,8 +22,8 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.api.application import create_app, with_edge
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
-from corral.app.listening import listen
-from corral.app.server import HttpServer
+from corral.app.listening.port import listen
+from corral.app.listening.server import HttpServer
 from corral.bus.subjects import Role
 from corral.gateway.protocol import Switchboard
 from corral.ports.loads import Loads

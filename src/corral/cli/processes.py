@@ -45,7 +45,7 @@ def _import(module: str, extra: str) -> Any:
 
 def _run_frontend(loaded: Loaded[FrontendSettings]) -> int:
     if loaded.settings.processes > 1:
-        return _start("corral.app.processes", "run_processes", loaded, "corral[frontend]")
+        return _start("corral.app.listening.processes", "run_processes", loaded, "corral[frontend]")
     return _start("corral.app.frontend", "run_frontend", loaded, "corral[frontend]")
 
 

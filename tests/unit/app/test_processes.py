@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.app.listening import listen
+from corral.app.listening.port import listen
+from corral.app.listening.processes import Family, FamilyPlan, _check_platform, hold_port
 from corral.app.logs import configure_logging
-from corral.app.processes import Family, FamilyPlan, _check_platform, hold_port
 from corral.app.settings import LogFormat
 from corral.domain.errors import InvalidRequest
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ import asyncio
 import structlog
 
 from corral.app.core import Core
-from corral.app.server import GRACE_S, HttpServer
+from corral.app.listening.server import GRACE_S, HttpServer
 
 log = structlog.get_logger(__name__)
 

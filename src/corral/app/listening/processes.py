@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from corral.adapters.system import SystemClock, SystemIds
-from corral.app.listening import PARENT_VARIABLE, listen
+from corral.app.listening.port import PARENT_VARIABLE, listen
 from corral.app.logs import configure_logging
 from corral.app.settings import FrontendSettings
 from corral.domain.errors import InvalidRequest

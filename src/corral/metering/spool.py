@@ -28,7 +28,7 @@ from corral.ports.runtime import Clock
 log = structlog.get_logger(__name__)
 
 LOCK = "lock"
-# A file is read as a whole after a crash. This many bytes are some 150,000 requests and half a second of reading.
+# A file is read as a whole after a crash. This many bytes are some 170,000 requests and less than a second of reading.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 # Sums of one batch in memory: some 20 MB.
 BUCKETS_MAX = 50_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,6 +124,29 @@ async def test_without_anything_kept_a_frontend_waits_for_postgresql_and_says_so
         status, answer = await frontend.call("POST", "/v1/chat/completions", CHAT)
         assert (status, answer["error"]["code"]) == (503, "starting")
         await wire.mend()
+        await eventually(lambda: _is_booted(frontend))
+
+
+@pytest.mark.behaviour("GW-146")
+async def test_models_are_served_all_the_time_however_long_the_rest_of_the_start_takes(
+    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _kept_on_disk(wired_url, engine, tmp_path / "state")
+    await wire.cut()
+    async with running_frontend(wired_url, state_dir=tmp_path / "state", waits=False) as frontend:
+        let, is_there = asyncio.Event(), asyncio.Event()
+
+        async def looks_through_its_folder() -> None:
+            is_there.set()
+            await let.wait()
+
+        monkeypatch.setattr(frontend.core.library, "start", looks_through_its_folder)
+        await eventually(lambda: _answers(frontend))
+        await wire.mend()
+        await is_there.wait()
+        assert await _answers(frontend)
+        assert not await _is_booted(frontend)
+        let.set()
         await eventually(lambda: _is_booted(frontend))
 
 

@@ -167,7 +167,9 @@ class Core:
         await self.library.start()
         for loop in self._loops:
             await loop.start()
+        # In this order: whoever was served from what was kept is served all the time.
         self._not_ready = None
+        self.health.kept_as_of = None
 
     def begin_stop(self) -> None:
         """Say so to whoever asks, and send the watchers elsewhere. What is under way may go on until `stop`."""

@@ -30,7 +30,7 @@ class Health:
         self._read_monotonic: float | None = None
         self.store: Outage | None = None
         self.bus: Outage | None = None
-        # Set while the registry could not be read since the start: what is served is what was kept on disk then.
+        # Set from a start without PostgreSQL until that start is complete: what is served is what was kept on disk.
         self.kept_as_of: datetime | None = None
         # Told to stop: what is under way may end, and nobody should send more.
         self.is_stopping = False
@@ -41,7 +41,7 @@ class Health:
 
     def store_answered(self) -> None:
         """The registry's changes were read."""
-        self.store = self.kept_as_of = None
+        self.store = None
         self._read_monotonic = self._clock.monotonic()
 
     def store_is_away(self, error: StoreUnavailable) -> None:

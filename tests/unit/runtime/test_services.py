@@ -161,3 +161,38 @@ async def test_a_cancelled_run_stops_everything_before_it_gives_way(diary: list[
     with pytest.raises(asyncio.CancelledError):
         await running
     assert diary == ["+a", "+b", "-b", "-a"]
+
+
+@pytest.mark.behaviour("GW-148")
+@pytest.mark.parametrize("is_stuck", [False, True], ids=["started", "in the middle of its start"])
+async def test_what_comes_before_the_stop_has_all_services_however_far_the_start_has_got(
+    diary: list[str], is_stuck: bool
+) -> None:
+    starting = asyncio.Event().wait if is_stuck else _nothing
+    services = Services([Step("a", diary), Step("b", diary, starting=starting)])
+
+    async def leave() -> None:
+        diary.append("leave")
+
+    services.before_stop(leave)
+    asyncio.get_running_loop().call_later(0.05, services.end)
+    await services.run()
+    assert diary == ["+a", "+b", "leave", "-b", "-a"]
+
+
+@pytest.mark.behaviour("GW-148")
+async def test_what_comes_before_the_stop_does_not_keep_it_and_is_left_out_after_a_fatal_error(
+    diary: list[str],
+) -> None:
+    services = Services([Step("a", diary)])
+    services.before_stop(_fail(RuntimeError("cannot leave")))
+    asyncio.get_running_loop().call_soon(services.end)
+    with capture_logs() as logs:
+        await services.run()
+    assert [line["event"] for line in logs] == ["could not end in peace"]
+    broken = Services([Step("a", diary)])
+    broken.before_stop(_fail(AssertionError("not asked")))
+    asyncio.get_running_loop().call_soon(broken.end, ValueError("fatal"))
+    with pytest.raises(ValueError, match="fatal"):
+        await broken.run()
+    assert diary == ["+a", "-a"] * 2

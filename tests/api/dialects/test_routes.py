@@ -111,7 +111,7 @@ async def test_raw_texts_and_embeddings_of_ollama(frontend: RunningFrontend, eng
 
 @pytest.mark.behaviour("GW-93")
 async def test_ollamas_clients_find_models(frontend: RunningFrontend, engine: Engine) -> None:
-    await serve(frontend, engine)
+    await serve(frontend, engine, serves=["chat", "embeddings"])
     await put_model(frontend.database, "org/other:7b")
     await put_model(frontend.database, "hidden", enabled=False)
     await settled(frontend)

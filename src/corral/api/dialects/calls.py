@@ -84,7 +84,17 @@ class Call:
         return self.parts.ids.new_id().replace("-", "")
 
     async def model(self, name: object) -> Served:
-        """The model that is meant, if this caller may ask it for this. `x:latest` is Ollama's way to say `x`."""
+        """The model that is meant, if it is for this."""
+        model = await self.found(name)
+        if model.serves and not {self.name, SAME_AS.get(self.name, self.name)} & set(model.serves):
+            raise InvalidRequest(
+                f"Model {model.name} does not answer {self.name}; it is for {', '.join(model.serves)}.",
+                code="model_serves_other",
+            )
+        return model
+
+    async def found(self, name: object) -> Served:
+        """The model that is meant, if this caller may ask it at all. `x:latest` is Ollama's way to say `x`."""
         if not isinstance(name, str) or not name:
             raise InvalidRequest(
                 "model: the name of a model is needed.", hint="GET /v1/models lists them.", code="model_missing"
@@ -98,11 +108,6 @@ class Call:
                 f"This key may not ask for {model.name}.",
                 hint="GET /v1/models lists what it may ask for.",
                 code="model_not_allowed",
-            )
-        if model.serves and not {self.name, SAME_AS.get(self.name, self.name)} & set(model.serves):
-            raise InvalidRequest(
-                f"Model {model.name} does not answer {self.name}; it is for {', '.join(model.serves)}.",
-                code="model_serves_other",
             )
         return model
 

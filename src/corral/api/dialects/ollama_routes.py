@@ -99,7 +99,7 @@ class Shown(CallRoute):
 
     async def answer(self, call: Call) -> None:
         said = _members(await call.request.body())
-        model = await call.model(said.get("model") or said.get("name"))
+        model = await call.found(said.get("model") or said.get("name"))
         found = [_CAPABILITIES[word] for word in _serves(call, model) if word in _CAPABILITIES]
         shown = {
             "details": _details(model),

@@ -1,0 +1,251 @@
+"""The official OpenAI client against a frontend with real engines."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+from collections.abc import AsyncIterator
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from openai.types.responses import FunctionToolParam
+
+from tests.clients.asking import AT_A_TIME, CALL_IT, MODEL, PARAMETERS, QUESTION, SCHEMA
+from tests.clients.stage import Stage
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.behaviour("GW-94"), pytest.mark.usefixtures("smol")]
+ASKED: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]
+TOOL: ChatCompletionToolParam = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}
+FUNCTION: FunctionToolParam = {"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": True}
+SENTENCE = "The quick brown fox jumps over the lazy dog."
+
+
+@pytest.fixture
+async def client(scene: Stage) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(base_url=f"{scene.url}/v1", api_key=scene.key, max_retries=0, timeout=60) as opened:
+        yield opened
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.lower())
+
+
+async def test_a_chat_whole_and_in_pieces(client: AsyncOpenAI) -> None:
+    whole = await client.chat.completions.create(model="gpt-4", messages=ASKED, max_tokens=12, temperature=0)
+    assert whole.choices[0].finish_reason == "length"
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 12
+    said, usage = "", None
+    stream = await client.chat.completions.create(
+        model=MODEL,
+        messages=ASKED,
+        max_tokens=12,
+        temperature=0,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    async for chunk in stream:
+        said += "".join(choice.delta.content or "" for choice in chunk.choices)
+        usage = chunk.usage or usage
+    assert said == whole.choices[0].message.content
+    assert usage is not None
+    assert usage.completion_tokens == 12
+
+
+async def test_a_tool_is_called_and_its_result_is_taken(client: AsyncOpenAI) -> None:
+    asked: list[ChatCompletionMessageParam] = [{"role": "user", "content": CALL_IT}]
+    async with client.chat.completions.stream(
+        model=MODEL, messages=asked, tools=[TOOL], temperature=0, max_tokens=60
+    ) as stream:
+        final = await stream.get_final_completion()
+    choice = final.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.tool_calls is not None
+    call = choice.message.tool_calls[0]
+    assert (call.function.name, json.loads(call.function.arguments)) == ("weather", {"city": "Paris"})
+    told = await client.chat.completions.create(
+        model=MODEL,
+        max_tokens=8,
+        messages=[
+            *asked,
+            {
+                "role": "assistant",
+                "tool_calls": [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": "weather", "arguments": call.function.arguments},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": call.id, "content": "It rains."},
+        ],
+        tools=[TOOL],
+    )
+    assert told.choices[0].message.content
+
+
+async def test_a_json_schema_holds_and_logprobs_are_there(client: AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(
+        model=MODEL,
+        messages=ASKED,
+        max_tokens=60,
+        temperature=0,
+        response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}},
+    )
+    assert set(json.loads(answer.choices[0].message.content or "")) == {"name", "age"}
+    rated = await client.chat.completions.create(
+        model=MODEL, messages=ASKED, max_tokens=2, logprobs=True, top_logprobs=3
+    )
+    assert rated.choices[0].logprobs is not None
+    assert rated.choices[0].logprobs.content is not None
+    assert [len(token.top_logprobs) for token in rated.choices[0].logprobs.content] == [3, 3]
+
+
+async def test_a_completion(client: AsyncOpenAI) -> None:
+    text = await client.completions.create(model=MODEL, prompt="Once upon a time", max_tokens=4)
+    assert text.choices[0].text
+
+
+async def test_a_response_whole_and_in_pieces(client: AsyncOpenAI) -> None:
+    whole = await client.responses.create(
+        model=MODEL, input=QUESTION, instructions="Be short.", max_output_tokens=12, temperature=0
+    )
+    assert (whole.status, whole.error) == ("incomplete", None)
+    assert whole.incomplete_details is not None
+    assert whole.incomplete_details.reason == "max_output_tokens"
+    assert whole.usage is not None
+    assert whole.usage.output_tokens == 12
+    async with client.responses.stream(
+        model=MODEL, input=QUESTION, instructions="Be short.", max_output_tokens=12, temperature=0
+    ) as stream:
+        said = "".join([event.delta async for event in stream if event.type == "response.output_text.delta"])
+    assert said == whole.output_text
+
+
+async def test_a_function_of_a_response_is_called(client: AsyncOpenAI) -> None:
+    async with client.responses.stream(
+        model=MODEL, input=CALL_IT, tools=[FUNCTION], temperature=0, max_output_tokens=60
+    ) as stream:
+        response = await stream.get_final_response()
+    calls = [item for item in response.output if item.type == "function_call"]
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("weather", {"city": "Paris"})]
+    told = await client.responses.create(
+        model=MODEL,
+        input=[
+            {"role": "user", "content": CALL_IT},
+            {"type": "function_call", "call_id": calls[0].call_id, "name": "weather", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": calls[0].call_id, "output": "It rains."},
+        ],
+        tools=[FUNCTION],
+        max_output_tokens=8,
+    )
+    assert told.output_text
+
+
+async def test_a_response_with_a_schema_and_logprobs(client: AsyncOpenAI) -> None:
+    answer = await client.responses.create(
+        model=MODEL,
+        input=QUESTION,
+        max_output_tokens=60,
+        temperature=0,
+        text={"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}},
+    )
+    assert set(json.loads(answer.output_text)) == {"name", "age"}
+    rated = await client.responses.create(
+        model=MODEL, input=QUESTION, max_output_tokens=2, top_logprobs=2, include=["message.output_text.logprobs"]
+    )
+    message = rated.output[0]
+    assert message.type == "message"
+    assert message.content[0].type == "output_text"
+    assert message.content[0].logprobs is not None
+    assert len(message.content[0].logprobs) == 2
+
+
+@pytest.mark.usefixtures("encoder")
+async def test_embeddings_know_what_is_alike(client: AsyncOpenAI) -> None:
+    answer = await client.embeddings.create(model="minilm", input=["a cat", "a kitten", "the stock market"])
+    cat, kitten, stocks = (row.embedding for row in answer.data)
+
+    def likeness(one: list[float], two: list[float]) -> float:
+        return sum(a * b for a, b in zip(one, two, strict=True))
+
+    assert likeness(cat, kitten) > likeness(cat, stocks)
+
+
+@pytest.mark.behaviour("GW-98")
+@pytest.mark.usefixtures("piper", "whisper")
+async def test_what_is_spoken_is_understood_word_for_word(client: AsyncOpenAI) -> None:
+    spoken = await client.audio.speech.create(model="piper-joe", voice="joe", input=SENTENCE, response_format="wav")
+    sound = spoken.content
+    assert sound.startswith(b"RIFF")
+    heard = await client.audio.transcriptions.create(
+        model="whisper-1", file=("a.wav", io.BytesIO(sound)), language="en"
+    )
+    assert words_of(heard.text) == words_of(SENTENCE)
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        english = await client.audio.translations.create(model="whisper-base", file=("a.wav", io.BytesIO(sound)))
+    assert words_of(english.text) == words_of(SENTENCE)
+
+
+@pytest.mark.behaviour("GW-100")
+@pytest.mark.usefixtures("reranker")
+async def test_documents_are_ranked(client: AsyncOpenAI) -> None:
+    body = {"model": "reranker", "query": "a cat", "documents": ["a cat", "the dog", "x"], "top_n": 2}
+    answer = await client.post("/rerank", cast_to=dict[str, object], body=body)
+    ranked = answer["results"]
+    assert isinstance(ranked, list)
+    assert len(ranked) == 2
+    assert ranked[0]["relevance_score"] >= ranked[1]["relevance_score"]
+
+
+async def test_errors_have_the_classes_that_programs_expect(client: AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as unknown:
+        await client.responses.create(model="smollm", input="x")
+    assert unknown.value.code == "model_not_found"
+    with pytest.raises(openai.AuthenticationError):
+        await client.with_options(api_key="ck_wrong").responses.create(model=MODEL, input="x")
+    with pytest.raises(openai.BadRequestError, match="web_search"):
+        await client.responses.create(model=MODEL, input="x", tools=[{"type": "web_search"}])
+    with pytest.raises(openai.BadRequestError, match="it is for chat, completions"):
+        await client.images.generate(model=MODEL, prompt="a horse")
+    with pytest.raises(openai.BadRequestError, match="it is for chat, completions"):
+        await client.embeddings.create(model=MODEL, input="x")
+    # The engine's own refusal: more than its context holds.
+    with pytest.raises(openai.BadRequestError, match="context"):
+        await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "word " * 4000}])
+
+
+async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncOpenAI, scene: Stage) -> None:
+    stream = await client.chat.completions.create(model=MODEL, messages=ASKED, max_tokens=500, stream=True)
+    async for _ in stream:
+        break
+    await stream.close()
+    response = await client.responses.create(model=MODEL, input=QUESTION, max_output_tokens=500, stream=True)
+    async for event in response:
+        if event.type == "response.output_text.delta":
+            break
+    await response.close()
+
+    async def nothing_is_under_way() -> bool:
+        return scene.in_flight() == 0
+
+    await eventually(nothing_is_under_way)
+
+
+async def test_64_at_a_time_are_all_answered(client: AsyncOpenAI) -> None:
+    async def one(number: int) -> str:
+        if number % 2:
+            answer = await client.responses.create(model=MODEL, input=QUESTION, max_output_tokens=2, temperature=0)
+            return answer.output_text
+        chat = await client.chat.completions.create(model=MODEL, messages=ASKED, max_tokens=2, temperature=0)
+        return chat.choices[0].message.content or ""
+
+    answers = await asyncio.gather(*(one(number) for number in range(AT_A_TIME)))
+    assert len(answers) == AT_A_TIME
+    assert all(answers)

@@ -231,6 +231,7 @@ NOT_HTTP = {
     "a request": Script((b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",), Then.SILENCE),
     "another protocol": Script((b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",)),
     "another protocol without a name": Script((b"HTTP/1.1 101 Switching Protocols\r\n\r\nhello",)),
+    "another protocol that is none": Script((b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + json_head(2) + b"{}",)),
     "a length and chunks": Script((json_head(5, more=b"Transfer-Encoding: chunked\r\n") + chunk(b"12345"),)),
     "chunks and a length": Script((CHUNKED_HEAD + b"Content-Length: 5\r\n\r\n" + chunk(b"12345"),)),
     "two lengths": Script((json_head(5, more=b"Content-Length: 6\r\n") + b"123456",)),

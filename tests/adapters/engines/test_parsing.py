@@ -46,8 +46,6 @@ class Owner:
 
     def closed(self, connection: Connection) -> None: ...
 
-    def forget(self, connection: Connection) -> None: ...
-
     def connect(self, line: HttpLine) -> None:
         raise AssertionError("a new connection has never been used before")
 
@@ -204,6 +202,15 @@ def test_no_bytes_at_all_are_taken_for_an_answer_that_they_are_not(noise: bytes,
     """Whatever comes is over in one way or the other, once: the listener checks that."""
     told, _ = told_by_us([(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" if has_head else b"") + noise])
     assert told.status in (0, 200) or noise.startswith(b"HTTP/")
+
+
+@pytest.mark.behaviour("GW-7")
+@pytest.mark.parametrize(("size_bytes", "is_heard"), [(60 * 1024, True), (65 * 1024, False)])
+def test_a_head_that_comes_at_once_has_a_limit_too(size_bytes: int, is_heard: bool) -> None:
+    head = b"HTTP/1.1 200 OK\r\nX-Line: " + b"x" * size_bytes + b"\r\nContent-Length: 65536\r\n\r\n"
+    told, _ = told_by_us([head + b"b" * 65536])
+    assert told.is_whole is is_heard
+    assert len(told.body) == 65536 * is_heard
 
 
 def test_the_parser_is_let_go_with_its_connection() -> None:

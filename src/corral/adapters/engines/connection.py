@@ -43,10 +43,6 @@ class Owner(Protocol):
         """It can be used for another call."""
         ...
 
-    def forget(self, connection: Connection) -> None:
-        """It cannot any more."""
-        ...
-
     def closed(self, connection: Connection) -> None: ...
 
     def connect(self, line: HttpLine) -> None:
@@ -170,8 +166,8 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """The transport closes itself after this."""
         if self._line is None:
-            self._owner.forget(self)
-        elif self._phase == _BODY and not self._framing:
+            return
+        if self._phase == _BODY and not self._framing:
             self._end(is_clean=False)
         else:
             self._lose(self._how_it_went())

@@ -225,13 +225,10 @@ class HttpEngines:
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self.sweep)
 
-    def forget(self, connection: Connection) -> None:
+    def closed(self, connection: Connection) -> None:
         idle = self._idle.get(connection.address)
         if idle and connection in idle:
             idle.remove(connection)
-
-    def closed(self, connection: Connection) -> None:
-        self.forget(connection)
         self._connections.discard(connection)
         if not self._connections:
             self._emptied.set()

@@ -194,6 +194,23 @@ async def test_a_damaged_leftover_counts_as_far_as_it_can_be_read_and_is_kept(da
     assert files(root) == sorted([f"{dead.spool_id}-1.damaged", f"{next_one.spool_id}/1.lines"])
 
 
+@pytest.mark.behaviour("GW-166")
+async def test_a_long_leftover_is_summed_up_while_postgresql_is_away(database: Database, root: Path) -> None:
+    dead = await _started(database, root)
+    _answer(dead, 2000)
+    leave(dead)
+    nowhere = Database(AWAY)
+    next_one = await _started(nowhere, root)
+    with pytest.raises(StoreUnavailable):
+        await next_one.tick()
+    path = root / dead.spool_id / "1.lines"
+    assert path.read_bytes() == lines.whole(CHAT, sums_of(2000))
+    next_one._database = database
+    await next_one.tick()
+    assert await counted(database) == {CHAT: sums_of(2000)}
+    await nowhere.close()
+
+
 @pytest.mark.behaviour("GW-164")
 async def test_without_a_disk_usage_is_shipped_from_memory(database: Database, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")

@@ -100,11 +100,11 @@ def test_sums_are_kept_apart_by_hour_key_model_and_call(folder: Path) -> None:
     assert _batch(made) == expected
 
 
-def test_only_the_owner_can_read_a_spool(folder: Path) -> None:
+def test_only_the_owner_can_read_a_spool_and_the_folders_above_it(folder: Path) -> None:
     made = _opened(folder)
     made.answered(answered())
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
-    assert modes == {"spool-1": 0o700, "lock": 0o600, "1.lines": 0o600}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent, folder, *folder.iterdir())}
+    assert modes == {"usage": 0o700, "spool-1": 0o700, "lock": 0o600, "1.lines": 0o600}
 
 
 @pytest.mark.behaviour("GW-165")
@@ -195,12 +195,12 @@ def test_a_full_disk_fails_nobody_and_what_came_meanwhile_is_written_when_there_
     setattr(disk, failure, True)
     for _ in range(3):
         made.answered(answered())
-        made.mend()
+        made.open()
     assert made.trouble == os.strerror(errno.ENOSPC)
     assert lines.read(folder / "1.lines").buckets == {CHAT: ONE}
     assert made.requests == 4
     disk.is_full = False
-    made.mend()
+    made.open()
     assert not made.trouble
     assert lines.read(folder / "1.lines").buckets == {CHAT: sums_of(4)}
     made.answered(answered())
@@ -219,10 +219,10 @@ def test_a_disk_that_stays_full_is_told_once_a_minute(
     disk.is_full = True
     for _ in range(5):
         made.answered(answered())
-        made.mend()
+        made.open()
     assert len(told) == 1
     clock.now += spool.TELL_EVERY_S
-    made.mend()
+    made.open()
     assert len(told) == 2
 
 

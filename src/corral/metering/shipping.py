@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from corral.store.database import Database
 log = structlog.get_logger(__name__)
 
 INTERVAL_S = 2.0
+# A file that is longer is worth being replaced by its sums.
+LONG_BYTES = 64 * 1024
 # How often to look for spools of processes that have died beside us.
 LOOK_FOR_LEFTOVERS_S = 30.0
 
@@ -105,12 +107,13 @@ class Metering:
         self.spool.close_batch()
         outcome = await attempt(self._ship_own)
         if isinstance(outcome, Failed):
-            log.warning("usage stays behind", requests=self.spool.requests, error=outcome.sentence)
+            await self._hold_on()
+            log.warning("usage stays behind", **asdict(self.waiting()), error=outcome.sentence)
         self.spool.close()
 
     async def tick(self) -> int:
         """One pass; how many batches were counted."""
-        self.spool.mend()
+        self.spool.open()
         if not self.spool.closed:
             # Otherwise they wait for PostgreSQL, and more of them would help nobody.
             self.spool.close_batch()
@@ -160,7 +163,7 @@ class Metering:
     async def _ship(self, leftover: Leftover) -> int:
         count = 0
         for number, path in leftover.files():
-            found = await asyncio.to_thread(lines.read, path)
+            found = await asyncio.to_thread(_read_and_shorten, path)
             if found.damaged:
                 log.error("usage was damaged on the disk", file=str(path), lines=found.damaged)
             if found.buckets:
@@ -176,6 +179,14 @@ class Metering:
             is_new = await usage_store.count(tx, spool_id, number, buckets)
         self._passed(Step.COMMITTED)
         return is_new
+
+
+def _read_and_shorten(path: Path) -> lines.Found:
+    """As long as PostgreSQL is away a leftover is read every few seconds: a long one only once."""
+    found = lines.read(path)
+    if not found.damaged and path.stat().st_size > LONG_BYTES:
+        lines.replace(path, found.buckets)
+    return found
 
 
 def _read(batch: Batch) -> Buckets:

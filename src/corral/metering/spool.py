@@ -101,8 +101,18 @@ class Spool:
         return self._requests + sum(batch.requests for batch in self.closed)
 
     def open(self) -> None:
-        """Take the folder and begin to write. A disk that does not let us is told, and tried again by `mend`."""
-        self.mend()
+        """Take the folder, write down what was counted before, and go on there. Called again and again: a disk that
+        could not be written to is tried anew, and otherwise nothing happens."""
+        if self._folder is None or self._file is not None:
+            return
+        try:
+            self._take_folder()
+            if self._buckets:
+                lines.replace(self._path, {bucket: entry.sums for bucket, entry in self._buckets.items()})
+        except OSError as error:
+            self._complain(error)
+            return
+        self._begin_file()
 
     def answered(self, record: Answered) -> None:
         if not is_counted(record):
@@ -159,19 +169,6 @@ class Spool:
             self._complain(error)
             return
         batch.path, batch.buckets = path, None
-
-    def mend(self) -> None:
-        """If the disk was left, try it again: take the folder, write down what was counted meanwhile, go on there."""
-        if self._folder is None or self._file is not None:
-            return
-        try:
-            self._take_folder()
-            if self._buckets:
-                lines.replace(self._path, {bucket: entry.sums for bucket, entry in self._buckets.items()})
-        except OSError as error:
-            self._complain(error)
-            return
-        self._begin_file()
 
     async def sync(self) -> None:
         """Have the disk keep what was written so far, in case the power fails."""
@@ -237,9 +234,8 @@ class Spool:
         """Made and locked under a name that nobody looks for: whoever finds the folder finds it locked."""
         if self._lock is not None or self._folder is None:
             return
-        self._folder.parent.mkdir(mode=lines.PRIVATE_FOLDER, parents=True, exist_ok=True)
         hidden = self._folder.with_name(f".{self._folder.name}")
-        hidden.mkdir(mode=lines.PRIVATE_FOLDER, exist_ok=True)
+        _make_private(hidden)
         lock = os.open(hidden / LOCK, os.O_RDWR | os.O_CREAT, lines.PRIVATE_FILE)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -275,6 +271,13 @@ class Spool:
         if self._told_at is None or now - self._told_at >= TELL_EVERY_S:
             self._told_at = now
             log.warning("usage is counted in memory only: the disk cannot be written to", error=self.trouble)
+
+
+def _make_private(folder: Path) -> None:
+    """The folder and what is missing above it, closed to others."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=lines.PRIVATE_FOLDER, exist_ok=True)
 
 
 def remove_folder(folder: Path) -> None:

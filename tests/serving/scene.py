@@ -14,7 +14,7 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.routing import Place
+from corral.policy.serving.routing import Place
 from corral.ports.runtime import Clock
 from corral.serving.seats import SeatOptions, Seats
 from corral.store import operations as operation_store

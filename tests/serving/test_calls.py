@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import text
 
-from corral.policy.breaker import IN_A_ROW_MAX, BreakerState, Verdict, judge
+from corral.policy.serving.breaker import IN_A_ROW_MAX, BreakerState, Verdict, judge
 from corral.ports.engines import EngineRefused
 from corral.serving.seats import SeatOptions
 from corral.store.database import count_statements

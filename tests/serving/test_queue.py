@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.routing import Place
+from corral.policy.serving.routing import Place
 from corral.ports.engines import EngineLost
 from corral.serving.errors import EngineFailed, QueueFull, QueueTimeout
 from corral.serving.queue import Asking

@@ -9,8 +9,8 @@ import pytest
 from corral.adapters.system import SystemClock
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.breaker import IN_A_ROW_MAX, OPEN_S, BreakerState
-from corral.policy.routing import FADING_HALF_S, Place
+from corral.policy.serving.breaker import IN_A_ROW_MAX, OPEN_S, BreakerState
+from corral.policy.serving.routing import FADING_HALF_S, Place
 from corral.serving.seats import Bench, Held, Seat, SeatOptions, Seats
 from corral.store.use import Elsewhere
 from tests.serving.scene import RUN_HASH, seats_with

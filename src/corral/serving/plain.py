@@ -8,7 +8,7 @@ from typing import Any
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.routing import Place
+from corral.policy.serving.routing import Place
 from corral.store.use import Served
 
 _OF_REPLICA = ("id", "node_id", "model", "index", "address", "revision", "engine_key", "backend")

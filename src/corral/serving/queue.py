@@ -1,7 +1,7 @@
 """Requests that wait until a replica of a loaded model has room.
 
-Whose turn it is goes by `policy/fairness.py`. A request that was given a replica before and lost it goes first: it has
-had its turn, and only the replicas that it has not tried are of use to it.
+Whose turn it is goes by `policy/serving/fairness.py`. A request that was given a replica before and lost it goes first:
+it has had its turn, and only the replicas that it has not tried are of use to it.
 
 Guarantee: what is handed over is used or released, also if the one who waited for it leaves in that very moment; who
 leaves is out of the line at once. Everybody is woken once, with a replica or to look again.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from corral.policy.fairness import Turns
+from corral.policy.serving.fairness import Turns
 
 
 class Releasable(Protocol):

@@ -16,7 +16,7 @@ import structlog
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable
 from corral.domain.replica import Replica
-from corral.policy.routing import Term
+from corral.policy.serving.routing import Term
 from corral.ports.runtime import Clock
 from corral.serving.errors import EngineFailed, ModelNotFound
 from corral.serving.queue import Asking

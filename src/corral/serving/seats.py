@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Self
 
 from corral.domain.replica import Replica
-from corral.policy.breaker import Breaker
-from corral.policy.routing import (
+from corral.policy.serving.breaker import Breaker
+from corral.policy.serving.routing import (
     LEAST_WAIT,
     NEVER,
     Place,
@@ -49,7 +49,7 @@ class SeatOptions:
 
 
 class Seat:
-    """A `policy.routing.Candidate`."""
+    """A `policy.serving.routing.Candidate`."""
 
     __slots__ = (
         "_limit",
@@ -156,7 +156,7 @@ class Seat:
 
     def _count(self) -> None:
         own = self.own
-        # `policy.routing.expected_s`, with what does not change by coming and going worked out before.
+        # `policy.serving.routing.expected_s`, with what does not change by coming and going worked out before.
         self.expected_s = (own + self.others + 1) * self._step_s if own < self._limit else NEVER
 
 

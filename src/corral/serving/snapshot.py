@@ -17,7 +17,7 @@ from typing import Any
 from corral.domain.cluster import Event
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.replica import Replica
-from corral.policy.routing import Place, is_candidate
+from corral.policy.serving.routing import Place, is_candidate
 from corral.serving import plain
 from corral.serving.seats import Bench, Seats
 from corral.store import nodes as node_store

@@ -16,7 +16,7 @@ from corral.loading.removing import Remover
 from corral.loading.stopping import Stopper
 from corral.policy.placing import filters, scaling
 from corral.policy.placing.filters import Filter
-from corral.policy.routing import Place
+from corral.policy.serving.routing import Place
 from corral.serving import snapshot
 from corral.serving.seats import Seat
 from corral.store import loads as load_store

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.policy.breaker import (
+from corral.policy.serving.breaker import (
     IN_A_ROW_MAX,
     JITTER,
     OPEN_MOST_S,

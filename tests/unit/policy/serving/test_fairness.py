@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.policy.fairness import Turns
+from corral.policy.serving.fairness import Turns
 
 
 def test_one_key_is_served_in_the_order_of_coming() -> None:

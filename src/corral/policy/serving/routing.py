@@ -22,8 +22,8 @@ from statistics import median
 from typing import Protocol, TypeVar
 
 from corral.domain.node import NodeId
-from corral.policy.breaker import BreakerState
 from corral.policy.labels import matches
+from corral.policy.serving.breaker import BreakerState
 
 # Expected seconds that differ by less are the same.
 ALIKE = 1.05

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.domain.node import NodeId
-from corral.policy.breaker import BreakerState
-from corral.policy.routing import (
+from corral.policy.serving.breaker import BreakerState
+from corral.policy.serving.routing import (
     ALIKE,
     FADING_HALF_S,
     NEVER,

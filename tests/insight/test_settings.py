@@ -1,0 +1,53 @@
+"""What is seen of requests is a matter of settings."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from corral.adapters.traces import OtlpSpans
+from corral.app.insight import open_spans
+from corral.app.settings import FrontendSettings, load
+from corral.domain.errors import InvalidRequest
+from corral.insight.access_log import AccessLogStyle
+
+NEEDED = {
+    "CORRAL_DATABASE_URL": "postgresql://corral@db:5432/corral",
+    "CORRAL_NATS_URL": "nats://bus:4222",
+    "CORRAL_NATS_ACCOUNT_SEED": "SA" + "A" * 56,
+}
+
+
+def settings(**variables: str) -> FrontendSettings:
+    return load(FrontendSettings, environ=NEEDED | variables).settings
+
+
+@pytest.mark.behaviour("GW-183")
+def test_by_default_there_is_neither_an_access_log_nor_a_trace() -> None:
+    usual = settings()
+    assert usual.access_log is AccessLogStyle.OFF
+    assert open_spans(usual, "f") is None
+
+
+@pytest.mark.behaviour("GW-184")
+async def test_an_endpoint_is_where_traces_go() -> None:
+    spans = open_spans(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318/", CORRAL_TRACE_SHARE="0.1"), "f")
+    assert isinstance(spans, OtlpSpans)
+    await spans.close()
+
+
+@pytest.mark.behaviour("GW-184")
+def test_without_the_library_the_start_is_refused_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "corral.adapters.traces", None)
+    with pytest.raises(InvalidRequest) as refused:
+        open_spans(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318"), "f")
+    assert "corral[otel]" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"CORRAL_ACCESS_LOG": "loud"}, {"CORRAL_TRACE_SHARE": "1.5"}, {"CORRAL_OTLP_ENDPOINT": "collector"}]
+)
+def test_what_makes_no_sense_stops_the_start(wrong: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+        settings(**wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,21 @@ def test_without_disk_and_database_memory_is_bounded_and_every_request_counts(
     assert len(batch) == 11
     assert batch[HOUR, "", "llama", "chat"] == sums_of(20)
     assert sum(sums.requests for sums in batch.values()) == 30
+
+
+@pytest.mark.behaviour("GW-164")
+def test_a_folder_that_somebody_removed_is_made_anew(folder: Path) -> None:
+    made = _opened(folder)
+    made.answered(answered())
+    shutil.rmtree(folder)
+    made.close_batch()
+    made.answered(answered())
+    assert made.trouble == os.strerror(errno.ENOENT)
+    made.open()
+    assert not made.trouble
+    assert lines.read(folder / "2.lines").buckets == {CHAT: ONE}
+    # In memory it was all the time.
+    assert made.closed[0].read() == {CHAT: ONE}
 
 
 def test_a_spool_with_nothing_to_ship_leaves_no_folder(folder: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.metering import lines
+from corral.metering.locks import try_lock
 from corral.metering.spool import LOCK, remove_folder
 
 
@@ -63,9 +63,5 @@ def taken(folder: Path) -> Iterator[Leftover | None]:
 
 
 def _is_ours(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
     # Between opening and locking, whoever held it may have removed the folder.
-    return os.fstat(lock).st_nlink > 0
+    return try_lock(lock) and os.fstat(lock).st_nlink > 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from collections import deque
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import structlog
 from corral.domain.answered import Answered, Origin
 from corral.domain.usage import HOUR_S, Bucket, Buckets, Sums
 from corral.metering import lines
+from corral.metering.locks import try_lock
 from corral.ports.runtime import Clock
 
 log = structlog.get_logger(__name__)
@@ -169,6 +169,7 @@ class Spool:
             self._complain(error)
             return
         batch.path, batch.buckets = path, None
+        self._recover()
 
     async def sync(self) -> None:
         """Have the disk keep what was written so far, in case the power fails."""
@@ -187,12 +188,11 @@ class Spool:
     def close(self) -> None:
         """The end: what is not shipped stays on the disk for the next start, an empty folder goes."""
         self._leave_file()
-        if self._lock is None or self._folder is None:
-            return
-        if not self._requests and not self.closed:
-            remove_folder(self._folder)
-        os.close(self._lock)
-        self._lock = None
+        if self._lock is not None and self._folder is not None and not self.requests:
+            # What cannot be removed now is removed by whoever takes it over.
+            with contextlib.suppress(OSError):
+                remove_folder(self._folder)
+        self._release()
 
     @property
     def _path(self) -> Path:
@@ -232,13 +232,17 @@ class Spool:
 
     def _take_folder(self) -> None:
         """Made and locked under a name that nobody looks for: whoever finds the folder finds it locked."""
-        if self._lock is not None or self._folder is None:
+        assert self._folder is not None
+        if self._lock is not None and self._folder.is_dir():
             return
+        # There is none yet, or somebody has removed it.
+        self._release()
         hidden = self._folder.with_name(f".{self._folder.name}")
         _make_private(hidden)
         lock = os.open(hidden / LOCK, os.O_RDWR | os.O_CREAT, lines.PRIVATE_FILE)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = try_lock(lock)
+            assert is_ours, "nobody else knows the name of this spool"
             hidden.rename(self._folder)
         except OSError:
             os.close(lock)
@@ -255,15 +259,23 @@ class Spool:
             self._leave_file()
             self._complain(error)
             return
-        if self.trouble is not None:
-            log.info("usage is written to the disk again")
-            self.trouble = self._told_at = None
+        self._recover()
 
     def _leave_file(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             with contextlib.suppress(OSError):
                 os.close(file)
+
+    def _release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def _recover(self) -> None:
+        if self.trouble is not None and self._file is not None:
+            log.info("usage is written to the disk again")
+            self.trouble = self._told_at = None
 
     def _complain(self, error: OSError) -> None:
         self.trouble = error.strerror or str(error)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from sqlalchemy import delete, text
 
 from corral.domain.errors import NotAllowed, StoreUnavailable
 from corral.domain.replica import ReplicaState
 from corral.serving.errors import ModelNotFound
+from corral.serving.seats import Seats
+from corral.serving.snapshot import Snapshot
 from corral.store import outbox
 from corral.store import rules as rule_store
 from corral.store.database import Database, count_statements
 from corral.store.model_schema import models
 from corral.store.schema import replicas
+from tests.engines.running import KEY
 from tests.serving.scene import put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined
@@ -153,3 +159,43 @@ async def test_what_was_read_last_holds_while_postgresql_is_away(
     held = router.take(await router.resolve("chat"))
     assert held is not None
     held.release()
+
+
+async def test_what_is_kept_of_it_serves_another_process_that_has_no_registry(frontend: RunningFrontend) -> None:
+    node = await joined(frontend, labels={"zone": "a"})
+    await put_model(
+        frontend.database, aliases=("gpt-4",), serves=["chat"], defaults={"temperature": 0.5}, options={"parallel": "3"}
+    )
+    await put_replica(frontend.database, node.id, "127.0.0.1:1")
+    async with frontend.database.transaction() as tx:
+        await rule_store.put_rule(tx, "chat", {"zone": "a"})
+    await settled(frontend)
+    snapshot = frontend.core.router.snapshot
+    kept = json.loads(json.dumps(snapshot.to_kept()))
+
+    other = Snapshot(frontend.database, Seats(frontend.core.parts.clock, lambda: 0.0))
+    statements: list[str] = []
+    count_statements(frontend.database, statements.append)
+    other.from_kept(kept)
+    model = other.find("gpt-4")
+    assert model == snapshot.find("gpt-4")
+    assert model is not None
+    assert (model.parallel, model.selector, model.defaults) == (3, {"zone": "a"}, {"temperature": 0.5})
+    assert other.open_replicas(model) == snapshot.open_replicas(model)
+    bench = other.bench(model)
+    assert bench is not None
+    held = bench.take()
+    assert held is not None
+    assert (held.replica.engine_key, held.node_name, bench.capacity) == (KEY, node.name, 3)
+    assert other.to_kept() == kept
+    assert statements == []
+
+
+@pytest.mark.parametrize("kept", [{}, {"places": 1}, {"places": [], "models": [{}], "replicas": []}])
+async def test_what_is_no_use_changes_nothing(frontend: RunningFrontend, kept: dict[str, Any]) -> None:
+    await put_model(frontend.database)
+    await settled(frontend)
+    snapshot = frontend.core.router.snapshot
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        snapshot.from_kept(kept)
+    assert snapshot.find("chat") is not None

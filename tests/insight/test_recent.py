@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from corral.adapters.system import SystemIds
 from corral.domain.answered import Origin
 from corral.insight.insight import Insight, InsightOptions
 from corral.insight.recent import INTERVAL_S, Pace
+from corral.insight.tally import Place
 from tests.insight.records import HandClock, Request, SmallFleet, record
 
 
@@ -21,8 +24,11 @@ class Scene:
             self.clock.now += INTERVAL_S
             await self.insight.tick()
 
+    def paces(self, group: Callable[[Place], str] = lambda place: place.model) -> dict[str, Pace]:
+        return self.insight.recent.look(self.insight.going().events).paces(group)
+
     def pace(self, model: str = "chat") -> Pace:
-        return self.insight.recent.paces(lambda place: place.model).get(model, Pace())
+        return self.paces().get(model, Pace())
 
 
 @pytest.mark.behaviour("GW-185")
@@ -43,6 +49,7 @@ async def test_rates_are_those_of_the_last_ten_seconds() -> None:
     assert scene.pace().first_byte_s.p50 == pytest.approx(0.1, abs=0.05)
     await scene.pass_time(62)
     assert scene.pace().first_byte_s.p50 is None
+    assert scene.paces() == {}
 
 
 @pytest.mark.behaviour("GW-185")
@@ -67,7 +74,7 @@ async def test_rates_are_told_by_replica_and_what_has_gone_makes_no_burst() -> N
     for number in (1, 2):
         for _ in range(number * 10):
             scene.insight.tally.answered(record(replica_id=f"replica-{number}"))
-    by_replica = scene.insight.recent.paces(lambda place: place.replica_id)
+    by_replica = scene.paces(lambda place: place.replica_id)
     assert set(by_replica) == {"replica-1", "replica-2"}
     await scene.pass_time(20)
     assert scene.pace().requests_per_s == 0.0
@@ -80,7 +87,7 @@ async def test_rates_are_told_by_replica_and_what_has_gone_makes_no_burst() -> N
 async def test_before_the_first_note_there_are_no_rates() -> None:
     scene = Scene()
     scene.insight.tally.answered(record())
-    assert scene.insight.recent.paces(lambda place: place.model) == {}
+    assert scene.paces() == {}
 
 
 async def test_what_is_under_way_is_counted_by_who_answers_it_and_who_waits() -> None:

@@ -39,18 +39,22 @@ class Going:
 
 
 def look(requests: Iterable[UnderWay]) -> Going:
-    waiting: Counter[str] = Counter()
-    in_flight: Counter[str] = Counter()
-    events: Counter[Place] = Counter()
-    count = streams = 0
+    """Thousands may be open: the pass itself only counts, and what counts mean is worked out after it."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    events: Counter[tuple[str, str, str]] = Counter()
+    streams = 0
     for request in requests:
-        place = Place(*request.place)
-        count += 1
-        if place.replica_id:
-            in_flight[place.replica_id] += 1
-        else:
-            waiting[place.model] += 1
+        place = request.place
+        counts[place] += 1
         if request.is_streaming:
             streams += 1
             events[place] += request.events
-    return Going(count, streams, waiting, in_flight, events)
+    waiting: Counter[str] = Counter()
+    in_flight: Counter[str] = Counter()
+    for (model, _, replica_id), count in counts.items():
+        if replica_id:
+            in_flight[replica_id] += count
+        else:
+            waiting[model] += count
+    known = Counter({Place(*place): count for place, count in events.items()})
+    return Going(counts.total(), streams, waiting, in_flight, known)

@@ -50,7 +50,7 @@ class Insight:
         self._spans = spans
         self.fleet = fleet
         self.tally = Tally()
-        self.recent = Recent(self.tally, clock, lambda: self.going().events)
+        self.recent = Recent(self.tally, clock)
         self.traces = Traces(spans, ids, share=options.trace_share) if spans is not None else None
         self.listeners: list[Listener] = [self.tally]
         if self.traces is not None:
@@ -70,7 +70,7 @@ class Insight:
 
     async def tick(self) -> int:
         """Note what there is, and let go of what is gone."""
-        noted = await self.recent.tick()
+        noted = self.recent.note(self.going().events)
         self.tally.forget(self.fleet.models(), self.fleet.breakers().keys())
         return noted
 

@@ -1,17 +1,16 @@
 """What is going on now: rates and times of the last seconds, from sums that only grow.
 
-Every two seconds the sums are noted; a rate is the difference between now and the note of a while ago. A request costs
-nothing for it. Long answers are seen while they are being written: what has gone out of them so far is asked for.
+Every two seconds the sums are noted; a rate is the difference between now and the note of a while ago. A request pays
+nothing for it, and neither does a replica that nobody asks. Long answers are seen while they are being written: what
+has gone out of them so far is told by whoever looks.
 Limit: it is what passes through this frontend. Before the first note there are no rates.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add, sub
 
 from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, quantile
 from corral.insight.tally import Place, Row, Tally
@@ -48,38 +47,26 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """A row as it was at some moment, or the difference between two moments."""
+    """A row as it was at some moment."""
 
     requests: int = 0
     errors: int = 0
     prompt_tokens: int = 0
     written: int = 0
-    first_byte: tuple[int, ...] = (0,) * (len(REQUEST_BOUNDS) + 1)
-    inter_token: tuple[int, ...] = (0,) * (len(TOKEN_BOUNDS) + 1)
-    queue: tuple[int, ...] = (0,) * (len(QUEUE_BOUNDS) + 1)
+    first_byte: Sequence[int] = (0,) * (len(REQUEST_BOUNDS) + 1)
+    inter_token: Sequence[int] = (0,) * (len(TOKEN_BOUNDS) + 1)
+    queue: Sequence[int] = (0,) * (len(QUEUE_BOUNDS) + 1)
 
     @classmethod
-    def of(cls, row: Row, open_events: int) -> Sums:
+    def of(cls, row: Row, written: int) -> Sums:
         return cls(
             requests=row.requests,
             errors=row.errors,
             prompt_tokens=row.prompt_tokens,
-            written=row.written + open_events,
+            written=written,
             first_byte=tuple(row.first_byte.counts),
             inter_token=tuple(row.inter_token.counts),
             queue=tuple(row.queue.counts),
-        )
-
-    def combined(self, other: Sums, how: Callable[[int, int], int]) -> Sums:
-        """Added or subtracted, number by number."""
-        return Sums(
-            requests=how(self.requests, other.requests),
-            errors=how(self.errors, other.errors),
-            prompt_tokens=how(self.prompt_tokens, other.prompt_tokens),
-            written=how(self.written, other.written),
-            first_byte=tuple(map(how, self.first_byte, other.first_byte)),
-            inter_token=tuple(map(how, self.inter_token, other.inter_token)),
-            queue=tuple(map(how, self.queue, other.queue)),
         )
 
 
@@ -91,70 +78,98 @@ class _Note:
     at: float
     sums: Mapping[Place, Sums]
 
-    def since(self, earlier: _Note, places: Iterable[Place]) -> Sums:
-        """By how much these have grown together."""
-        growth = (self.sums[place].combined(earlier.sums.get(place, _NOTHING), sub) for place in places)
-        return reduce(lambda one, other: one.combined(other, add), growth, _NOTHING)
-
 
 class Recent:
-    def __init__(self, tally: Tally, clock: Clock, open_events: Callable[[], Mapping[Place, int]] = dict) -> None:
-        """`open_events`: how many events have gone out of the streams that have not ended."""
+    """Whoever notes or looks says how many events have gone out of the streams that have not ended, by place."""
+
+    def __init__(self, tally: Tally, clock: Clock) -> None:
         self._tally = tally
         self._clock = clock
-        self._open_events = open_events
         self._notes: deque[_Note] = deque(maxlen=_NOTES)
 
-    async def tick(self) -> int:
-        """Note the sums; how many there are."""
-        note = self._look(self._notes[-1].sums if self._notes else {})
-        self._notes.append(note)
-        return len(note.sums)
+    def note(self, open_events: Mapping[Place, int]) -> int:
+        """Keep the sums as they are now; how many there are."""
+        self._notes.append(self._now(open_events))
+        return len(self._notes[-1].sums)
 
-    def paces(self, group: Callable[[Place], str]) -> dict[str, Pace]:
-        """By whatever the places are grouped by."""
-        if not self._notes:
-            return {}
-        now = self._look({})
-        fast, slow = self._note_before(now.at - RATE_WINDOW_S), self._note_before(now.at - TIME_WINDOW_S)
-        groups: defaultdict[str, list[Place]] = defaultdict(list)
-        for place in now.sums:
-            groups[group(place)].append(place)
-        return {
-            name: _pace(now.since(fast, places), now.since(slow, places), now.at - fast.at)
-            for name, places in groups.items()
-        }
+    def look(self, open_events: Mapping[Place, int]) -> Look:
+        now = self._now(open_events)
+        return Look(now, self._before(now.at - RATE_WINDOW_S, now), self._before(now.at - TIME_WINDOW_S, now))
 
-    def _look(self, before: Mapping[Place, Sums]) -> _Note:
-        """Sums that have not changed are the very same object: a minute of a quiet cluster takes no room."""
-        open_events = self._open_events()
-        sums = {place: Sums.of(row, open_events.get(place, 0)) for place, row in self._tally.rows()}
+    def _now(self, open_events: Mapping[Place, int]) -> _Note:
+        """A row that has not changed since the last note is the very same object: it takes neither room nor time."""
+        last = self._notes[-1].sums if self._notes else {}
+        sums: dict[Place, Sums] = {}
+        for place, row in self._tally.rows():
+            known, written = last.get(place), row.written + open_events.get(place, 0)
+            is_same = known is not None and known.requests == row.requests and known.written == written
+            sums[place] = known if known is not None and is_same else Sums.of(row, written)
         for place, events in open_events.items():
             # Nothing has ended there yet.
             sums.setdefault(place, Sums(written=events))
-        kept = {place: old if (old := before.get(place)) == found else found for place, found in sums.items()}
-        return _Note(at=self._clock.monotonic(), sums=kept)
+        return _Note(at=self._clock.monotonic(), sums=sums)
 
-    def _note_before(self, moment: float) -> _Note:
-        """The youngest that is older; else the oldest that there is."""
-        return next((note for note in reversed(self._notes) if note.at <= moment), self._notes[0])
-
-
-def _pace(lately: Sums, longer: Sums, elapsed_s: float) -> Pace:
-    def rate(count: int) -> float:
-        # Less than nothing: an answer was cut, and what it had written is told otherwise at its end.
-        return max(0, count) / elapsed_s if elapsed_s > 0 else 0.0
-
-    return Pace(
-        requests_per_s=rate(lately.requests),
-        errors_per_s=rate(lately.errors),
-        prompt_tokens_per_s=rate(lately.prompt_tokens),
-        tokens_per_s=rate(lately.written),
-        first_byte_s=_spread(REQUEST_BOUNDS, longer.first_byte),
-        inter_token_s=_spread(TOKEN_BOUNDS, longer.inter_token),
-        queue_s=_spread(QUEUE_BOUNDS, longer.queue),
-    )
+    def _before(self, moment: float, now: _Note) -> _Note:
+        """The youngest note that is older; else the oldest that there is."""
+        return next(
+            (note for note in reversed(self._notes) if note.at <= moment), self._notes[0] if self._notes else now
+        )
 
 
-def _spread(bounds: tuple[float, ...], counts: tuple[int, ...]) -> Spread:
+class Look:
+    """One moment beside an earlier one for rates, and one that is longer ago for times."""
+
+    def __init__(self, now: _Note, lately: _Note, longer: _Note) -> None:
+        self._now = now
+        self._lately = lately
+        self._longer = longer
+
+    def paces(self, group: Callable[[Place], str]) -> dict[str, Pace]:
+        """By whatever places are grouped by. A group in which nothing happens is not there."""
+        growths: defaultdict[str, _Growth] = defaultdict(_Growth)
+        for place, sums in self._now.sums.items():
+            lately, longer = self._lately.sums.get(place, _NOTHING), self._longer.sums.get(place, _NOTHING)
+            if longer is not sums:
+                growths[group(place)].take(sums, lately, longer)
+        elapsed_s = self._now.at - self._lately.at
+        return {name: growth.pace(elapsed_s) for name, growth in growths.items()}
+
+
+class _Growth:
+    """By how much several places have grown together: numbers lately, times for longer."""
+
+    def __init__(self) -> None:
+        self.requests = self.errors = self.prompt_tokens = self.written = 0
+        self.first_byte, self.inter_token, self.queue = _NOTHING.first_byte, _NOTHING.inter_token, _NOTHING.queue
+
+    def take(self, now: Sums, lately: Sums, longer: Sums) -> None:
+        self.requests += now.requests - lately.requests
+        self.errors += now.errors - lately.errors
+        self.prompt_tokens += now.prompt_tokens - lately.prompt_tokens
+        self.written += now.written - lately.written
+        self.first_byte = _grown(self.first_byte, now.first_byte, longer.first_byte)
+        self.inter_token = _grown(self.inter_token, now.inter_token, longer.inter_token)
+        self.queue = _grown(self.queue, now.queue, longer.queue)
+
+    def pace(self, elapsed_s: float) -> Pace:
+        def rate(count: int) -> float:
+            # Less than nothing: an answer was cut, and what it had written is told otherwise at its end.
+            return max(0, count) / elapsed_s if elapsed_s > 0 else 0.0
+
+        return Pace(
+            requests_per_s=rate(self.requests),
+            errors_per_s=rate(self.errors),
+            prompt_tokens_per_s=rate(self.prompt_tokens),
+            tokens_per_s=rate(self.written),
+            first_byte_s=_spread(REQUEST_BOUNDS, self.first_byte),
+            inter_token_s=_spread(TOKEN_BOUNDS, self.inter_token),
+            queue_s=_spread(QUEUE_BOUNDS, self.queue),
+        )
+
+
+def _grown(sums: Sequence[int], now: Sequence[int], then: Sequence[int]) -> Sequence[int]:
+    return [total + new - old for total, new, old in zip(sums, now, then, strict=True)]
+
+
+def _spread(bounds: Sequence[float], counts: Sequence[int]) -> Spread:
     return Spread(p50=quantile(bounds, counts, 0.5), p95=quantile(bounds, counts, 0.95))

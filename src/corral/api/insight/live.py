@@ -17,7 +17,7 @@ from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import StoreUnavailable
 from corral.domain.replica import Replica
 from corral.insight.going import Going
-from corral.insight.recent import Pace
+from corral.insight.recent import Look, Pace
 from corral.serving.snapshot import Snapshot
 from corral.store import replicas as replica_store
 from corral.store import scaling as scaling_store
@@ -40,14 +40,14 @@ async def live(parts: PartsIn, _: OperateIn) -> LiveOut:
     """Models, replicas, requests and tokens, as of this moment."""
     registry = await _read(parts)
     going = parts.insight.going()
-    models = _models(parts, registry, going)
-    total = parts.insight.recent.paces(lambda _: "")
+    look = parts.insight.recent.look(going.events)
+    models = _models(parts, registry, going, look)
     return LiveOut(
         at=parts.clock.wall(),
         answered_by=parts.frontend_id,
         requests_open=going.requests,
         streams_open=going.streams,
-        pace=_pace(total.get("")),
+        pace=_pace(look.paces(lambda _: "").get("")),
         degraded=_degraded(parts),
         models=models,
         idle_models=len({model.name for model in _snapshot(parts).list_models()} - {model.name for model in models}),
@@ -72,9 +72,9 @@ def _snapshot(parts: Parts) -> Snapshot:
     return parts.gateway.router.snapshot
 
 
-def _models(parts: Parts, registry: _Registry, going: Going) -> list[LiveModel]:
-    paces = parts.insight.recent.paces(lambda place: place.model)
-    replicas = _replicas(parts, registry.replicas)
+def _models(parts: Parts, registry: _Registry, going: Going, look: Look) -> list[LiveModel]:
+    paces = look.paces(lambda place: place.model)
+    replicas = _replicas(parts, registry.replicas, look)
     known = {model.name for model in _snapshot(parts).list_models()}
     moving = {name for name, pace in paces.items() if pace.requests_per_s or pace.tokens_per_s}
     names = (replicas.keys() | going.waiting.keys() | registry.waiting.keys() | moving) & known
@@ -92,9 +92,9 @@ def _models(parts: Parts, registry: _Registry, going: Going) -> list[LiveModel]:
     return sorted(shown, key=lambda model: (-model.waiting - model.in_flight, -model.pace.tokens_per_s, model.name))
 
 
-def _replicas(parts: Parts, replicas: Iterable[Replica]) -> dict[str, list[LiveReplica]]:
+def _replicas(parts: Parts, replicas: Iterable[Replica], look: Look) -> dict[str, list[LiveReplica]]:
     """By model."""
-    paces = parts.insight.recent.paces(lambda place: place.replica_id)
+    paces = look.paces(lambda place: place.replica_id)
     breakers = parts.insight.fleet.breakers()
     nodes = {node.id: node.name for node in parts.directory.list_nodes()}
     shown: defaultdict[str, list[LiveReplica]] = defaultdict(list)

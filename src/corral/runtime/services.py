@@ -80,14 +80,19 @@ class Services:
             raise self._fatal
 
     async def _finish(self, *tasks: asyncio.Task[Any]) -> None:
+        # First of all: a start that is cancelled stops what it has started.
+        await self._leave()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        if self._before_stop is not None and self._fatal is None:
-            outcome = await attempt(self._before_stop)
-            if isinstance(outcome, Failed):
-                log.warning("could not end in peace", error=outcome.sentence)
         await self.stop()
+
+    async def _leave(self) -> None:
+        if self._before_stop is None or self._fatal is not None or not self._started:
+            return
+        outcome = await attempt(self._before_stop)
+        if isinstance(outcome, Failed):
+            log.warning("could not end in peace", error=outcome.sentence)
 
     async def stop(self) -> None:
         if not self._started:

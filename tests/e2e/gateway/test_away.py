@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from tests.e2e.cluster import FrontendProcess
 from tests.e2e.gateway.outages import goes_away, is_well, says
 from tests.e2e.gateway.traffic import traffic
 from tests.e2e.models.scene import Models
@@ -49,9 +52,20 @@ async def test_the_leader_is_killed_under_traffic_and_another_one_leads(models: 
     await models.forget("leaderless")
 
 
+async def _restart_with_a_stream_open(models: Models, frontend: FrontendProcess) -> None:
+    """Although its start has never been completed."""
+    async with models.stream("kept", via=1, max_tokens=40) as stream:
+        assert await stream.next() is not None
+        ending = asyncio.create_task(frontend.program.end())
+        assert (await stream.rest())[-1] == "[DONE]"
+        assert await ending == 0
+    await frontend.program.start()
+    await models.look(frontend.is_ready)
+
+
 @pytest.mark.behaviour("GW-155")
 async def test_a_frontend_that_is_started_while_postgresql_is_away_serves_and_becomes_whole(models: Models) -> None:
-    await models.put("kept")
+    await models.put("kept", options={"tokens_per_s": "20"})
     await models.loaded("kept", "worker-1")
     frontend = models.cluster.frontends[1]
 
@@ -69,6 +83,7 @@ async def test_a_frontend_that_is_started_while_postgresql_is_away_serves_and_be
     assert (await models.answers("kept", via=1)).node == "worker-1"
     status, answer = await frontend.call("GET", "/api/models/config")
     assert (status, answer["error"]["code"]) == (503, "store_unavailable")
+    await _restart_with_a_stream_open(models, frontend)
     async with traffic(models, "kept") as going:
         await models.cluster.postgres.start()
         await models.cluster.nats.start()

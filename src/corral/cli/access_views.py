@@ -1,17 +1,23 @@
-"""Join tokens and keys as text, and the one that a person means by an id, a name or a prefix."""
+"""Join tokens, keys and users as text, and the one that a person means by an id, a name or a prefix."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
 
 from corral.cli import render
 from corral.domain.errors import InvalidRequest
-from corral.wire.access import KeyOut, TokenOut
+from corral.wire.access import KeyOut, LimitIn, LimitOut, TokenOut
+from corral.wire.users import UserOut
 
 T = TypeVar("T", TokenOut, KeyOut)
+B = TypeVar("B", bound=BaseModel)
+# Requests in a minute, tokens in a minute, a day and a month.
+Numbers = tuple[int | None, int | None, int | None, int | None]
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -40,12 +46,76 @@ def key_list(keys: Sequence[KeyOut], now: datetime, *, colour: bool) -> str:
             key.name,
             f"{key.prefix}…",
             key.state,
+            key.scope,
+            ", ".join(key.models) if key.models is not None else "every",
             render.until(key.expires_at, now),
             f"{render.age(key.created_at, now)} ago by {key.created_by}",
         ]
         for key in keys
     ]
-    return render.table(("ID", "NAME", "KEY", "STATE", "EXPIRES", "CREATED"), rows, colour=colour)
+    return render.table(("ID", "NAME", "KEY", "STATE", "SCOPE", "MODELS", "EXPIRES", "CREATED"), rows, colour=colour)
+
+
+def key_in_full(key: KeyOut, now: datetime, *, colour: bool) -> str:
+    facts = {
+        "id": key.id,
+        "name": key.name,
+        "key": f"{key.prefix}…",
+        "state": key.state,
+        "scope": key.scope,
+        "models": (", ".join(key.models) or "none") if key.models is not None else "every one",
+        "expires": render.until(key.expires_at, now),
+        "created": f"{render.age(key.created_at, now)} ago by {key.created_by}",
+    }
+    if key.user_name is not None:
+        facts["user"] = key.user_name
+    if not key.limits:
+        return render.facts(facts | {"limits": "none"})
+    rows = [
+        [limit.model or "all together", *("" if number is None else str(number) for number in numbers_of(limit))]
+        for limit in key.limits
+    ]
+    headers = ("MODEL", "REQUESTS/MIN", "TOKENS/MIN", "TOKENS/DAY", "TOKENS/MONTH")
+    return f"{render.facts(facts)}\n\n{render.table(headers, rows, colour=colour)}"
+
+
+def numbers_of(limit: LimitOut) -> Numbers:
+    return (limit.requests_per_minute, limit.tokens_per_minute, limit.tokens_per_day, limit.tokens_per_month)
+
+
+def a_limit(model: str, numbers: Numbers) -> LimitIn:
+    names = ("requests_per_minute", "tokens_per_minute", "tokens_per_day", "tokens_per_month")
+    said = {name: number for name, number in zip(names, numbers, strict=True) if number is not None}
+    return checked(LimitIn, model=model, **said)
+
+
+def user_list(users: Sequence[UserOut], now: datetime, *, colour: bool) -> str:
+    rows = [
+        [
+            user.id,
+            user.name,
+            user.scope,
+            "disabled" if user.disabled_at else "active",
+            "password" if user.has_password else user.issuer or "keys only",
+            f"{render.age(user.created_at, now)} ago by {user.created_by}",
+        ]
+        for user in users
+    ]
+    return render.table(("ID", "NAME", "SCOPE", "STATE", "COMES IN BY", "CREATED"), rows, colour=colour)
+
+
+def checked(kind: type[B], **said: Any) -> B:
+    """What shall be sent, with exactly these fields; what is wrong with one is said as the frontend would."""
+    try:
+        return kind(**said)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(f"{name}: {first['msg']}.") from None
+
+
+def patterns(said: str) -> list[str]:
+    return [pattern.strip() for pattern in said.split(",") if pattern.strip()]
 
 
 def join_command(url: str, token: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from corral.cli import render
 from corral.cli.credentials import Login, credentials_path, remove_login, store_login
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import CorralError, InvalidRequest
 
 
 def login(
@@ -37,7 +37,7 @@ def login(
             f"The login cannot be stored in {credentials_path()} ({error.strerror}).",
             hint="Set XDG_CONFIG_HOME to a directory of yours, or use CORRAL_URL and CORRAL_KEY_FILE instead.",
         ) from error
-    render.say(f"Logged in to {checked.url} (frontend {render.clean(answered_by)}). Stored in {path}.")
+    render.say(f"Logged in to {checked.url} ({answered_by}). Stored in {path}.")
 
 
 def _ask() -> str:
@@ -53,7 +53,14 @@ async def _verify(candidate: Login) -> str:
     from corral.client import CorralClient
 
     async with CorralClient(candidate.url, candidate.key, clock=SystemClock(), ids=SystemIds()) as client:
-        return (await client.cluster()).answered_by
+        try:
+            return f"frontend {render.clean((await client.cluster()).answered_by)}"
+        except CorralError as error:
+            if error.slug != "not_allowed":
+                raise
+        # A key that may only ask models cannot see the cluster, and is good for `corral chat`.
+        me = await client.users.me()
+        return f"as {render.clean(me.name)}, who may {me.scope}"
 
 
 def logout() -> None:

@@ -61,6 +61,7 @@ COMMANDS: dict[str, Entry] = {
     "operations": _entry(_NOUNS, "operations", "app", "What is under way, and what has ended."),
     "tokens": _entry(_NOUNS, "tokens", "app", "Join tokens: what a machine needs to join."),
     "keys": _entry(_NOUNS, "keys", "app", "API keys: who may use the API."),
+    "users": _entry(_NOUNS, "users", "app", "Users: people, what they may, and how they come in."),
     "usage": _entry(_NOUNS, "usage", "usage", "Show who has used how much of what: requests, errors and tokens."),
     "cluster": _entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
     "top": _entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens as they go."),

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection
 from types import TracebackType
 from typing import Self
 
-from corral.client.access import KeyCalls, TokenCalls
+from corral.client.access import KeyCalls, TokenCalls, UserCalls
 from corral.client.backends import BackendCalls, ProcessCalls
 from corral.client.events import StreamItem, watch
 from corral.client.files import FileCalls
@@ -36,6 +36,7 @@ class CorralClient:
         self.labels = LabelCalls(self._transport)
         self.tokens = TokenCalls(self._transport)
         self.keys = KeyCalls(self._transport)
+        self.users = UserCalls(self._transport)
         self.operations = OperationCalls(self._transport)
         self.intents = IntentCalls(self._transport)
         self.backends = BackendCalls(self._transport)

@@ -1,0 +1,172 @@
+"""The same bytes to uvicorn alone, to the gateway and to h11: nobody sees a request that another one does not see."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from itertools import pairwise
+
+import h11
+import httptools
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.gateway.corpus import BODY, FINE, SMUGGLED, get, post
+from tests.gateway.memory import Outcome, Request, by_gateway, by_uvicorn
+
+# What llhttp takes and h11 does not. None of it says where a body ends.
+_HARMLESS = {"two blanks before the version", "no version", "a line break ahead", "a line break between"}
+# Neither takes it; uvicorn says so at once, the gateway when the head does not come to its end in time.
+_WAITED_FOR = {"a head that ends with bare line feeds"}
+
+
+@pytest.fixture(autouse=True)
+def _without_warnings() -> Iterator[None]:
+    """uvicorn logs every request that is no HTTP."""
+    logging.getLogger("uvicorn.error").disabled = True
+    yield
+    logging.getLogger("uvicorn.error").disabled = False
+
+
+def _by_byte(raw: bytes) -> list[bytes]:
+    return [raw[at : at + 1] for at in range(len(raw))]
+
+
+def _told(outcome: Outcome) -> tuple[list[Request], bool]:
+    return outcome.requests, outcome.is_closed
+
+
+@pytest.mark.behaviour("GW-20")
+@pytest.mark.parametrize("name", FINE)
+async def test_what_clients_send_is_taken_for_the_same_requests_however_it_comes(name: str) -> None:
+    raw = FINE[name]
+    alone = await by_uvicorn([raw])
+    assert alone.requests
+    assert 400 not in alone.statuses
+    assert _told(await by_gateway([raw])) == _told(alone)
+    assert _told(await by_gateway(_by_byte(raw))) == _told(alone)
+
+
+@pytest.mark.behaviour("GW-21")
+@pytest.mark.parametrize("name", SMUGGLED.keys() - _HARMLESS)
+async def test_what_could_hide_a_request_is_refused_and_its_connection_closed(name: str) -> None:
+    # Behind it stands what it would have hidden.
+    raw = SMUGGLED[name] + (get(b"/hidden") if name not in _WAITED_FOR else b"")
+    for pieces in ([raw], _by_byte(raw)):
+        outcome = await by_gateway(pieces)
+        assert outcome.requests == []
+        if name not in _WAITED_FOR:
+            assert outcome.statuses == [400]
+            assert outcome.is_closed
+
+
+def _by_h11(raw: bytes) -> list[Request] | None:
+    """None: no HTTP, says h11."""
+    connection = h11.Connection(h11.SERVER)
+    requests: list[Request] = []
+    path, body = "", b""
+    connection.receive_data(raw)
+    try:
+        while True:
+            event = connection.next_event()
+            if isinstance(event, h11.Request):
+                path, body = event.target.decode(), b""
+            elif isinstance(event, h11.Data):
+                body += bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                requests.append(Request(path.partition("?")[0], body))
+                connection.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
+                connection.send(h11.EndOfMessage())
+                if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                    return requests
+                connection.start_next_cycle()
+            else:
+                return requests
+    except h11.RemoteProtocolError:
+        return None
+
+
+@pytest.mark.behaviour("GW-21")
+@pytest.mark.parametrize("name", (FINE | SMUGGLED).keys() - _HARMLESS)
+async def test_what_both_llhttp_and_h11_take_they_take_for_the_same(name: str) -> None:
+    raw = (FINE | SMUGGLED)[name]
+    other = _by_h11(raw)
+    outcome = await by_gateway([raw])
+    if name in FINE:
+        assert other is not None
+    if other is not None and outcome.requests:
+        assert outcome.requests == other
+
+
+_PIECES = st.sampled_from(
+    [
+        *(raw for raw in FINE.values()),
+        *(raw for raw in SMUGGLED.values()),
+        get(),
+        post(body=BODY[:7]),
+        b"\r\n",
+        b"0\r\n\r\n",
+        b"\n",
+        b"\r",
+        b" ",
+        b"POST /v1/chat",
+    ]
+)
+
+
+@st.composite
+def _connections(draw: st.DrawFn) -> list[bytes]:
+    """Requests one behind the other, a few bytes of them changed, cut anywhere."""
+    raw = bytearray(b"".join(draw(st.lists(_PIECES, min_size=1, max_size=4))))
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(raw) - 1))
+        changed = draw(st.sampled_from([b"", b"\r", b"\n", b"\r\n", b" ", b"\t", b":", b"\x00", b"0", b"a", b"\xff"]))
+        raw[at : at + draw(st.integers(0, 2))] = changed
+        if not raw:
+            raw = bytearray(b"\r\n")
+    cuts = sorted(draw(st.lists(st.integers(0, len(raw)), max_size=6)))
+    bounds = [0, *cuts, len(raw)]
+    return [bytes(raw[start:end]) for start, end in pairwise(bounds) if start < end]
+
+
+class _Truth:
+    """What llhttp alone finds."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.requests: list[Request] = []
+        self.is_broken = False
+        self._path, self._body = b"", b""
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        try:
+            parser.feed_data(raw)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.is_broken = True
+
+    def on_message_begin(self) -> None:
+        self._path, self._body = b"", b""
+
+    def on_url(self, url: bytes) -> None:
+        self._path += url
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.requests.append(Request(httptools.parse_url(self._path).path.decode(), self._body))
+
+
+@pytest.mark.behaviour("GW-21")
+@settings(max_examples=300, deadline=None)
+@given(_connections())
+@example([post() + get() + post(b"Content-Length: 3\r\n")])
+def test_no_mix_of_requests_is_taken_for_others_than_llhttp_sees(pieces: list[bytes]) -> None:
+    async def run() -> None:
+        truth, gateway = _Truth(b"".join(pieces)), await by_gateway(pieces)
+        assert gateway.requests == truth.requests[: len(gateway.requests)]
+        if not truth.is_broken and not gateway.is_closed:
+            assert gateway.requests == truth.requests
+
+    asyncio.run(run())

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from corral.adapters.traces import OtlpSpans
-from corral.api.insight.collector import FAMILIES
+from corral.api.insight.families import FAMILIES
 from corral.domain.answered import Answered
 from corral.domain.errors import StoreUnavailable
 from corral.domain.replica import Replica, ReplicaState

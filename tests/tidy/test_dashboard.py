@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.insight.collector import FAMILIES
+from corral.api.insight.families import FAMILIES
 from tools.pages import dashboard
 from tools.pages.metrics import known
 

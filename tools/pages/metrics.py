@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from corral.api.insight.collector import FAMILIES, Family
+from corral.api.insight.families import FAMILIES, Family
 from corral.api.metrics import Metrics
 from tools.markdown import code, page, table
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from corral.api.insight.families import RequestMetrics
 from corral.domain.backend import AssignmentState
 from corral.domain.operation import OperationState
 from corral.operations.numbers import CommandOutcome, EventOutcome, StepOutcome
@@ -16,6 +17,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        # What is told of requests to models; a page without them knows only the rest.
+        self.requests: RequestMetrics | None = None
         self._requests = Counter(
             "corral_http_requests_total",
             "Answers by route and status.",
@@ -89,4 +92,5 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
-        return generate_latest(self.registry)
+        requests = self.requests.render() if self.requests is not None else b""
+        return generate_latest(self.registry) + requests

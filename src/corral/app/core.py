@@ -19,7 +19,7 @@ from corral.access.keys import ensure_first_key
 from corral.access.oidc import Oidc
 from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
-from corral.api.insight.collector import RequestCollector
+from corral.api.insight.families import RequestMetrics
 from corral.api.metrics import Metrics
 from corral.api.parts import Parts, Told
 from corral.app.insight import Watched
@@ -411,7 +411,7 @@ class Core:
         insight = Insight(self._options.insight, Watched(self.gateway), world.clock, world.ids, world.spans)
         self.gateway.listeners += insight.listeners
         self.gateway.tracer = insight.traces
-        self.metrics.registry.register(RequestCollector(insight, lambda: self.metering.spool.requests))
+        self.metrics.requests = RequestMetrics(insight, lambda: self.metering.spool.requests)
         return insight
 
     def _make_metering(self) -> Metering:

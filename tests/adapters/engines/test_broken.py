@@ -141,6 +141,19 @@ async def test_a_kept_connection_that_closes_in_the_moment_of_a_call_is_replaced
 
 
 @pytest.mark.behaviour("GW-4")
+@pytest.mark.parametrize("way", ["close", "abort"])
+async def test_a_kept_connection_that_is_just_closing_is_replaced_unseen(
+    engines: HttpEngines, engine: MisbehavingEngine, way: str
+) -> None:
+    for number in range(1, 4):
+        await whole(engines, engine.address)
+        assert engine.connections == number
+        (connection,) = engines._connections
+        getattr(connection._transport, way)()
+    assert len(engine.heard) == 3
+
+
+@pytest.mark.behaviour("GW-4")
 async def test_a_call_is_replaced_once_and_never_after_something_was_heard(
     engines: HttpEngines, engine: MisbehavingEngine
 ) -> None:
@@ -257,6 +270,18 @@ async def test_an_answer_that_is_not_http_as_it_should_be_is_not_passed_on(
     listener = await lost(engines, engine)
     assert not listener.status
     assert not listener.pieces
+
+
+@pytest.mark.behaviour("GW-6")
+async def test_what_was_wrong_is_said(engines: HttpEngines, engine: MisbehavingEngine) -> None:
+    for mode, words in (
+        (Mode.SWITCHES, "another protocol"),
+        (Mode.GARBAGE, "not HTTP"),
+        (Mode.BAD_CHUNK, "chunk size"),
+        (Mode.TWO_LENGTHS, "Content-Length"),
+    ):
+        engine.answer = mode
+        assert words in str((await lost(engines, engine)).error)
 
 
 BROKEN_CHUNKS = {

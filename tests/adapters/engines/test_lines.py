@@ -81,8 +81,22 @@ async def test_calls_one_after_the_other_use_one_connection_and_start_no_task(
         await listener.until_over()
     assert engine.connections == 1
     (connection,) = engines._connections
+    assert connection._transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.behaviour("GW-16")
+async def test_the_kernel_asks_a_silent_engine_for_signs_of_life(
+    engines: HttpEngines, engine: MisbehavingEngine
+) -> None:
+    await whole(engines, engine.address)
+    (connection,) = engines._connections
     plugged = connection._transport.get_extra_info("socket")
-    assert plugged.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert plugged.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    silent, apart, times = (
+        plugged.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+    )
+    assert silent + apart * times <= 30
 
 
 @pytest.mark.behaviour("GW-1")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.adapters.engines.connection import Connection
-from corral.adapters.engines.lines import HttpLine
+from corral.adapters.engines.line import HttpLine
 from corral.ports.engines import EngineCall
 from tests.adapters.engines.hearing import Listener
 from tests.support.engines import chunk
@@ -36,6 +36,11 @@ class Transport:
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+    def get_extra_info(self, name: str) -> Any:
+        return self
+
+    def setsockopt(self, level: int, option: int, value: int) -> None: ...
 
 
 class Owner:

@@ -9,21 +9,24 @@ Limit: pieces of a read that was under way are still passed on after `pause`. Th
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from corral.adapters.engines.line import NOBODY, HttpLine
 from corral.ports.engines import EngineLost
-
-if TYPE_CHECKING:
-    from corral.adapters.engines.lines import HttpLine
 
 # Of the head of an answer, of its interim answers, and of what may stand between two pieces of a body (sizes of chunks,
 # last lines). Far above what any engine sends.
 HEAD_BYTES_MAX = 64 * 1024
 # A larger body goes out beside its head instead of being copied behind it.
 JOINED_BYTES_MAX = 64 * 1024
+
+# A machine that vanishes says nothing, and a long prompt is silent for minutes: the kernel asks the other one after 10 s
+# of silence, three times, 5 s apart. Not every system has names for all of this.
+_SIGNS_OF_LIFE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 _HOP_BY_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-connection", b"te", b"trailer", b"upgrade")
@@ -82,7 +85,7 @@ class Connection(asyncio.Protocol):
         self.kept_since = 0
         self._owner = owner
         self._line: HttpLine | None = None
-        self._hear: Callable[[bytes], None] = _nobody_hears
+        self._hear: Callable[[bytes], None] = NOBODY.on_body
         # It has carried a whole call before this one.
         self._is_kept = False
         self._is_paused = False
@@ -131,7 +134,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Nothing is heard afterwards."""
         self._line = None
-        self._hear = _nobody_hears
+        self._hear = NOBODY.on_body
         self._transport.abort()
 
     def leave(self, why: str) -> None:
@@ -145,6 +148,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._parser = HttpResponseParser(self)
         self._feed = self._parser.feed_data
+        _ask_for_signs_of_life(transport.get_extra_info("socket"))
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -255,21 +259,22 @@ class Connection(asyncio.Protocol):
         if line is None:
             # It was hung up in the middle of this read.
             return
-        self._line = line.connection = None
+        self._line = None
+        hearer = line.over()
         if is_clean and not self._is_last and line.is_sent and not self._transport.get_write_buffer_size():
             self.resume()
             self._is_kept = True
             self._owner.keep(self)
         else:
             self._transport.abort()
-        line.hearer.on_end()
+        hearer.on_end()
 
     def _stumble(self, error: Exception) -> None:
         """The parser went no further: the engine's doing, or an error of whom it told."""
         if self._phase == _DONE:
             self._end(is_clean=False)
             return
-        cause = error.__context__
+        cause = error.__context__ if isinstance(error, HttpParserCallbackError) else None
         if cause is None or isinstance(cause, _Unfit):
             self._lose(str(cause) if cause is not None else f"sent something that is not HTTP ({error})")
             return
@@ -282,19 +287,22 @@ class Connection(asyncio.Protocol):
             return
         is_stale = self._is_kept and self._phase == _HEAD and not self._unheard_bytes
         self.close()
-        line.connection = None
         if is_stale:
+            line.connection = None
             self._owner.connect(line)
         else:
-            line.hearer.on_lost(EngineLost(f"The engine at {self.address} {what}."))
+            line.over().on_lost(EngineLost(f"The engine at {self.address} {what}."))
 
     def _how_it_went(self) -> str:
         return "broke off its answer" if self._phase else "closed the connection before it answered"
 
 
+def _ask_for_signs_of_life(plugged: socket.socket) -> None:
+    plugged.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _SIGNS_OF_LIFE.items():
+        if hasattr(socket, name):
+            plugged.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 def _size_bytes(headers: list[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) for name, value in headers)
-
-
-def _nobody_hears(_piece: bytes) -> None:
-    return

@@ -14,112 +14,18 @@ import re
 
 from corral.adapters.engines.connection import Connection
 from corral.adapters.engines.head import Heads
+from corral.adapters.engines.line import NOBODY, HttpLine, PiecesLine
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Hearer, Line
 from corral.runtime.tasks import Tasks
 
 CONNECT_TIMEOUT_S = 5.0
 # For each engine. More than this many calls at a time are rare, and each costs an engine a descriptor.
 IDLE_MAX = 64
-# What has been idle for a whole round is closed at the next sweep: after 15 to 30 s. Engines wait longer than that.
+# What has been idle for a whole round is closed at the next sweep: after 15 to 30 s. Many engines close sooner.
 SWEEP_S = 15.0
 STOPPING = "This frontend is stopping."
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-
-
-class HttpLine:
-    """A call whose whole body is there."""
-
-    __slots__ = ("call", "connection", "head", "hearer", "is_hung_up", "is_paused", "is_sent")
-
-    def __init__(self, call: EngineCall, head: bytes, hearer: Hearer) -> None:
-        self.call = call
-        self.head = head
-        self.hearer = hearer
-        # None: not yet, or not any more.
-        self.connection: Connection | None = None
-        self.is_paused = False
-        self.is_hung_up = False
-        # All of the body has been given to the connection.
-        self.is_sent = True
-
-    def pause(self) -> None:
-        self.is_paused = True
-        if self.connection is not None:
-            self.connection.pause()
-
-    def resume(self) -> None:
-        self.is_paused = False
-        if self.connection is not None:
-            self.connection.resume()
-
-    def write(self, piece: bytes, *, is_last: bool = False) -> None:  # noqa: ARG002 - as the port says
-        raise AssertionError("the whole body of this call was there when it was made")
-
-    def hang_up(self) -> None:
-        self.is_hung_up = True
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            connection.close()
-
-    def on_connected(self) -> None:
-        return
-
-    def on_full(self) -> None:
-        return
-
-    def on_room(self) -> None:
-        return
-
-
-class PiecesLine(HttpLine):
-    """A call whose body comes in pieces. Until it is connected they gather here, and the hearer is asked to wait."""
-
-    __slots__ = ("_gathered", "_has_begun", "_is_full", "_unsent_bytes")
-
-    def __init__(self, call: EngineCall, head: bytes, hearer: Hearer) -> None:
-        super().__init__(call, head, hearer)
-        assert call.size_bytes is not None
-        self._unsent_bytes = call.size_bytes
-        self._count(call.body)
-        self._gathered: list[bytes] = []
-        self._has_begun = False
-        self._is_full = False
-
-    def write(self, piece: bytes, *, is_last: bool = False) -> None:
-        self._count(piece)
-        if is_last and not self.is_sent:
-            # Its client went away. The engine would wait for the rest for ever.
-            self.hang_up()
-        elif self.connection is not None:
-            self.connection.write(piece)
-        elif not self._has_begun:
-            self._gathered.append(piece)
-
-    def on_connected(self) -> None:
-        self._has_begun = True
-        gathered, self._gathered = self._gathered, []
-        if gathered and self.connection is not None:
-            self.connection.write(b"".join(gathered))
-        if not self._is_full:
-            self.hearer.on_writable(is_writable=True)
-
-    def on_full(self) -> None:
-        self._is_full = True
-        self.hearer.on_writable(is_writable=False)
-
-    def on_room(self) -> None:
-        self._is_full = False
-        self.hearer.on_writable(is_writable=True)
-
-    def ask_to_wait(self) -> None:
-        if not self._has_begun and not self.is_hung_up:
-            self.hearer.on_writable(is_writable=False)
-
-    def _count(self, piece: bytes) -> None:
-        self._unsent_bytes -= len(piece)
-        assert self._unsent_bytes >= 0, "a body is longer than it was said to be"
-        self.is_sent = not self._unsent_bytes
 
 
 class HttpEngines:
@@ -161,12 +67,10 @@ class HttpEngines:
             return self._send_pieces(PiecesLine(call, head, hearer))
         line = HttpLine(call, head, hearer)
         idle = self._idle.get(call.address)
-        while idle:
-            connection = idle.pop()
-            if not connection.is_closed:
-                connection.carry(line)
-                return line
-        self.connect(line)
+        if idle:
+            idle.pop().carry(line)
+        else:
+            self.connect(line)
         return line
 
     def _send_pieces(self, line: PiecesLine) -> Line:
@@ -179,7 +83,7 @@ class HttpEngines:
 
     def connect(self, line: HttpLine) -> None:
         if self._is_stopped:
-            asyncio.get_running_loop().call_soon(_tell, line, EngineLost(STOPPING))
+            asyncio.get_running_loop().call_soon(lambda: line.over().on_lost(EngineLost(STOPPING)))
         else:
             self._tasks.start(self._open(line), name="connect")
 
@@ -192,18 +96,20 @@ class HttpEngines:
                     lambda: Connection(self, address), host, port
                 )
         except (OSError, ValueError) as error:
-            _tell(line, _why_not(address, error))
+            line.over().on_lost(_why_not(address, error))
         except asyncio.CancelledError:
-            _tell(line, EngineLost(STOPPING))
+            line.over().on_lost(EngineLost(STOPPING))
             raise
         else:
             self._begin(line, connection)
 
     def _begin(self, line: HttpLine, connection: Connection) -> None:
-        if line.is_hung_up:
+        if line.hearer is NOBODY:
+            # It was hung up meanwhile.
             connection.close()
         elif connection.is_closed:
-            _tell(line, EngineLost(f"The engine at {connection.address} closed the connection before it was called."))
+            error = EngineLost(f"The engine at {connection.address} closed the connection before it was called.")
+            line.over().on_lost(error)
         else:
             connection.carry(line)
             line.on_connected()
@@ -245,11 +151,6 @@ class HttpEngines:
             else:
                 del self._idle[address]
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self.sweep) if self._idle else None
-
-
-def _tell(line: HttpLine, error: EngineRefused | EngineLost) -> None:
-    if not line.is_hung_up:
-        line.hearer.on_lost(error)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

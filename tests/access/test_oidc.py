@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -20,25 +19,10 @@ from tests.access.provider import CLIENT_ID, CLIENT_SECRET, Change, Provider, ne
 from tests.api.operations import assert_envelope
 from tests.api.test_users import make_user
 from tests.support.frontends import RunningFrontend
+from tests.support.hand_clock import HandClock
 
 START, BACK = "/api/session/oidc", "/api/session/oidc/callback"
 SCOPES = {"corral-admins": Scope.ADMIN, "operators": Scope.OPERATE, "everybody": Scope.INFER}
-
-
-class HandClock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.now, UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Browser:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import text
@@ -13,22 +12,7 @@ from corral.domain.answered import Answered
 from corral.domain.errors import LimitReached
 from corral.serving.limits import FORGOTTEN_AFTER_S, Limits
 from corral.store.database import Database
-
-
-class HandClock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.now, UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
+from tests.support.hand_clock import HandClock
 
 
 @pytest.fixture

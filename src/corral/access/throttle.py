@@ -22,6 +22,9 @@ class Throttle:
         # The times of the last tries, the oldest first.
         self._seen: OrderedDict[str, list[float]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._seen)
+
     def count(self, name: str) -> None:
         now = self._clock.monotonic()
         recent = [at for at in self._seen.get(name, ()) if at > now - WINDOW_S]

@@ -1,0 +1,161 @@
+"""What a frontend knows of who may ask: from memory, without PostgreSQL, and after a start from what was kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from corral.access.allowed import allowed, may_ask
+from corral.access.directory import Directory
+from corral.adapters.system import SystemClock
+from corral.domain.access import KeyLimit, Principal, Scope
+from corral.domain.errors import NotAllowed, StoreUnavailable
+from corral.store.database import Database, count_statements
+from tests.api.test_authentication import make_key
+from tests.api.test_sessions import as_browser, log_in, secret_of
+from tests.api.test_users import make_user
+from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.support.nodes import joined
+
+
+class ShiftedClock(SystemClock):
+    """As if so much time had gone by; another process has another beginning of its monotonic clock."""
+
+    def __init__(self, shift_s: float = 0.0, *, began_s: float = 0.0) -> None:
+        self.shift_s = shift_s
+        self._began_s = began_s
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.shift_s - self._began_s
+
+    def wall(self) -> datetime:
+        return super().wall() + timedelta(seconds=self.shift_s)
+
+
+@pytest.mark.behaviour("GW-110")
+async def test_a_key_is_known_from_memory_with_everything_that_it_may(
+    frontend: RunningFrontend, database: Database
+) -> None:
+    limits = [{"model": "m", "requests_per_minute": 5}]
+    made = await make_key(frontend, name="shop", scope="infer", models=["a", "b-*"], limits=limits)
+    directory = Directory(database, SystemClock())
+    assert directory.known(made["key"]) is None
+    await directory.load()
+    statements: list[str] = []
+    count_statements(database, statements.append)
+    principal = Principal(
+        key_id=made["id"],
+        name="shop",
+        scope=Scope.INFER,
+        models=("a", "b-*"),
+        limits=(KeyLimit(model="m", requests_per_minute=5),),
+    )
+    assert directory.known(made["key"]) == directory.known(made["key"].encode()) == principal
+    assert directory.known(made["key"] + "x") is None
+    assert directory.known("") is None
+    assert statements == []
+
+
+@pytest.mark.behaviour("GW-110")
+async def test_a_key_in_memory_ends_at_its_expiry(frontend: RunningFrontend, database: Database) -> None:
+    made = await make_key(frontend, expires_in_s=3600)
+    clock = ShiftedClock()
+    directory = Directory(database, clock)
+    await directory.load()
+    clock.shift_s = 3590
+    assert directory.known(made["key"]) is not None
+    clock.shift_s = 3610
+    assert directory.known(made["key"]) is None
+
+
+@pytest.mark.behaviour("GW-115")
+async def test_keys_and_sessions_work_while_postgresql_is_away(
+    frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_user(frontend, scope="operate")
+    cookie = secret_of((await log_in(frontend))[2])
+    made = await make_key(frontend, scope="infer")
+    await frontend.core.directory.load()
+    for loop in frontend.core._loops:
+        await loop.stop()
+
+    def away() -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(frontend.database, "transaction", away)
+    assert (await frontend.call("GET", "/api/me", key=made["key"]))[0] == 200
+    assert (await frontend.call("GET", "/v1/models", key=made["key"]))[0] == 200
+    status, me = await as_browser(frontend, cookie, "/api/me")
+    assert (status, me["name"], me["scope"]) == (200, "ada", "operate")
+    assert (await frontend.call("GET", "/api/me", key="ck_nobody"))[0] == 503
+    assert (await as_browser(frontend, "cs_nobody", "/api/me"))[0] == 503
+    monkeypatch.undo()
+
+
+@pytest.mark.behaviour("GW-116")
+async def test_what_is_kept_is_plain_has_no_secret_and_means_the_same_in_another_process(
+    frontend: RunningFrontend, database: Database
+) -> None:
+    node = await joined(frontend, "n")
+    await make_user(frontend, scope="operate")
+    cookie = secret_of((await log_in(frontend))[2])
+    limits = [{"tokens_per_day": 7}]
+    made = await make_key(frontend, scope="infer", models=["a"], limits=limits, expires_in_s=3600)
+    directory = Directory(database, SystemClock())
+    await directory.load()
+    kept = json.dumps(directory.to_kept())
+    for secret in (ADMIN_KEY, made["key"], cookie, node.credential):
+        assert secret not in kept
+        assert secret[4:] not in kept
+
+    clock = ShiftedClock(began_s=SystemClock().monotonic())
+    other = Directory(database, clock)
+    other.from_kept(json.loads(kept))
+    for secret in (ADMIN_KEY, made["key"]):
+        assert other.known(secret) == directory.known(secret) is not None
+    assert (await other.session(cookie)).name == "ada"
+    assert (await other.node(node.id, node.credential)).name == "n"
+    clock.shift_s = 3610
+    assert other.known(made["key"]) is None
+    assert other.known(ADMIN_KEY) is not None
+
+
+@pytest.mark.behaviour("GW-110")
+@pytest.mark.parametrize(
+    ("models", "name", "names", "is_allowed"),
+    [
+        (None, "llama", (), True),
+        ((), "llama", (), False),
+        (("llama",), "llama", (), True),
+        (("llama",), "llama-2", (), False),
+        (("llama-*",), "llama-2", (), True),
+        (("llama-?",), "llama-22", (), False),
+        (("qwen[23]",), "qwen3", (), True),
+        (("LLAMA",), "llama", (), False),
+        (("fast",), "llama", ("llama", "fast"), True),
+        (("other", "*-7b"), "m-7b", (), True),
+        (("org/*",), "org/model", (), True),
+    ],
+)
+def test_patterns_of_a_list_are_matched_whole_and_with_their_capitals(
+    models: tuple[str, ...] | None, name: str, names: tuple[str, ...], is_allowed: bool
+) -> None:
+    principal = Principal(key_id="k", name="k", models=models)
+    assert may_ask(principal, name, names) is is_allowed
+
+
+@pytest.mark.behaviour("GW-111")
+def test_an_agents_key_asks_models_whatever_scope_it_was_given() -> None:
+    agent = Principal(key_id="k", name="agent x", node_id="n", scope=Scope.ADMIN)
+    assert allowed(agent, Scope.INFER) is agent
+    for scope in (Scope.OPERATE, Scope.ADMIN):
+        with pytest.raises(NotAllowed, match="belongs to an agent node"):
+            allowed(replace(agent, scope=Scope.INFER), scope)
+        assert not agent.may(scope)
+
+
+def test_the_clock_of_this_test_is_another_one() -> None:
+    assert ShiftedClock(60).wall() > datetime.now(UTC)

@@ -71,6 +71,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         usage,
         events,
         openai,
+        dialects,
         files,
     )
     for module in routers:

@@ -32,6 +32,28 @@ class EmbeddingsIn(_Open):
     input: str | list[Any]
 
 
+class ResponseIn(_Open):
+    model: str = Field(description="The name of a model, or one of its aliases.")
+    input: str | list[dict[str, Any]]
+    stream: bool = Field(default=False, description="Answer with server-sent events, a piece at a time.")
+
+
+class RerankIn(_Open):
+    model: str = Field(description="The name of a model, or one of its aliases.")
+    query: str
+    documents: list[Any]
+
+
+class SpeechIn(_Open):
+    model: str = Field(description="The name of a model, or one of its aliases.")
+    input: str = Field(description="What is to be spoken.")
+
+
+class ImageIn(_Open):
+    model: str = Field(description="The name of a model, or one of its aliases.")
+    prompt: str
+
+
 class AnswerOut(_Open):
     """What the engine says, as it says it."""
 

@@ -34,28 +34,37 @@ def gathered(raw: bytes) -> Message:
 
 
 @pytest.mark.behaviour("GW-80")
-def test_a_request_with_everything_is_the_same_chat() -> None:
+def test_a_conversation_is_the_same_conversation() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    used = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Paris"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "x"}
     chat = read(
         system=[{"type": "text", "text": "Be"}, {"type": "text", "text": "kind."}],
         messages=[
             {"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "hm", "signature": "x"},
-                    {"type": "text", "text": "I look."},
-                    {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Paris"}},
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]},
-                    {"type": "text", "text": "And now?"},
-                ],
-            },
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "I look."}, used]},
+            {"role": "user", "content": [result, {"type": "text", "text": "And now?"}]},
         ],
+    ).chat
+    function = {"name": "weather", "arguments": '{"city": "Paris"}'}
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    assert chat["messages"] == [
+        {"role": "system", "content": "Be\nkind."},
+        {"role": "user", "content": [{"type": "text", "text": "What is it?"}, url]},
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [{"id": "t1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "t1", "content": "rain"},
+        {"role": "user", "content": "And now?"},
+    ]
+
+
+@pytest.mark.behaviour("GW-80")
+def test_everything_else_that_is_asked_has_its_word_in_a_chat() -> None:
+    chat = read(
         stop_sequences=["\n"],
         temperature=0.5,
         top_p=0.9,
@@ -64,9 +73,13 @@ def test_a_request_with_everything_is_the_same_chat() -> None:
         tool_choice={"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
         metadata={"user_id": "u1"},
         output_config={"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        thinking={"type": "disabled"},
         stream=True,
     ).chat
+    function = {"name": "weather", "description": "of a city", "parameters": {"type": "object"}}
+    schema = {"name": "answer", "schema": {"type": "object"}, "strict": True}
     assert chat == {
+        "messages": [{"role": "user", "content": "hello"}],
         "max_tokens": 10,
         "temperature": 0.5,
         "top_p": 0.9,
@@ -74,43 +87,14 @@ def test_a_request_with_everything_is_the_same_chat() -> None:
         "stop": ["\n"],
         "stream": True,
         "stream_options": {"include_usage": True},
-        "messages": [
-            {"role": "system", "content": "Be\nkind."},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "What is it?"},
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
-                ],
-            },
-            {
-                "role": "assistant",
-                "content": "I look.",
-                "tool_calls": [
-                    {
-                        "id": "t1",
-                        "type": "function",
-                        "function": {"name": "weather", "arguments": '{"city": "Paris"}'},
-                    }
-                ],
-            },
-            {"role": "tool", "tool_call_id": "t1", "content": "rain"},
-            {"role": "user", "content": "And now?"},
-        ],
-        "tools": [
-            {
-                "type": "function",
-                "function": {"name": "weather", "description": "of a city", "parameters": {"type": "object"}},
-            }
-        ],
+        "tools": [{"type": "function", "function": function}],
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "parallel_tool_calls": False,
         "user": "u1",
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
-        },
+        "response_format": {"type": "json_schema", "json_schema": schema},
     }
+    for theirs, ours in (("auto", "auto"), ("any", "required"), ("none", "none")):
+        assert read(tool_choice={"type": theirs}).chat["tool_choice"] == ours
 
 
 @pytest.mark.behaviour("GW-81")

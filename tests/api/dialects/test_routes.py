@@ -11,6 +11,8 @@ import aiohttp
 import pytest
 
 from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
+from corral.domain.access import Principal
+from corral.serving.errors import QueueFull
 from corral.store.database import Database
 from tests.api.dialects.recorder import recorder
 from tests.api.dialects.streams import lines, server_sent, whole
@@ -221,6 +223,27 @@ async def test_a_model_that_is_still_loading_is_503_with_a_time(cold: RunningFro
         assert status == 503
         assert sentence(path, json.loads(raw))
         assert int(headers["retry-after"]) >= 1
+
+
+@pytest.mark.behaviour("GW-89")
+async def test_limits_and_allow_lists_hold_in_every_dialect(
+    frontend: RunningFrontend, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await serve(frontend, engine)
+    _, made = await frontend.call("POST", "/api/keys", {"name": "k", "scope": "infer", "models": ["llama-*"]})
+    for path, body in ASKED:
+        status, answer = await frontend.call("POST", path, body, key=made["key"])
+        assert (status, "may not ask for chat" in sentence(path, answer)) == (403, True)
+    assert (await frontend.call("GET", "/api/tags", key=made["key"]))[1] == {"models": []}
+
+    class Full:
+        def admit(self, principal: Principal, model: str) -> None:
+            raise QueueFull("Enough.", details={"retry_after_s": 7})
+
+    monkeypatch.setattr(frontend.core.gateway, "limiter", Full())
+    for path, body in ASKED:
+        status, raw, headers = await post(frontend, path, body)
+        assert (status, headers["retry-after"], sentence(path, json.loads(raw))) == (429, "7", "Enough.")
 
 
 @pytest.mark.behaviour("GW-89")

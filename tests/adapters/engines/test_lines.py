@@ -11,6 +11,7 @@ from corral.adapters.engines import HttpEngines, lines
 from corral.adapters.engines.lines import IDLE_MAX
 from corral.ports.engines import EngineLost
 from tests.adapters.engines.hearing import BODY, PATH, STREAMED, Listener, send, whole
+from tests.bus.nats_server import free_port
 from tests.support.engines import (
     DONE,
     JSON_ANSWER,
@@ -285,6 +286,14 @@ async def test_hanging_up_before_it_is_connected_makes_no_call(engines: HttpEngi
 
 
 @pytest.mark.behaviour("GW-10")
+async def test_who_has_hung_up_does_not_hear_that_nobody_listens(engines: HttpEngines) -> None:
+    listener = send(engines, f"127.0.0.1:{free_port()}")
+    listener.line.hang_up()
+    await engines._tasks.join()
+    assert not listener.is_over
+
+
+@pytest.mark.behaviour("GW-10")
 async def test_hanging_up_after_the_end_does_not_touch_the_next_call_of_the_connection(
     engines: HttpEngines, engine: MisbehavingEngine
 ) -> None:
@@ -353,24 +362,27 @@ async def test_idle_connections_are_swept_by_themselves(
 @pytest.mark.behaviour("GW-14")
 async def test_stopping_loses_what_is_under_way_and_leaves_nothing_open(engine: MisbehavingEngine) -> None:
     engines = HttpEngines()
-    await whole(engines, engine.address)
+    engine.queued = [Mode.UNTIL_CLOSE, Mode.FINE]
+    for _ in range(2):
+        await whole(engines, engine.address)
     engine.answer = Mode.SILENT
     kept = send(engines, engine.address)
     new = send(engines, engine.address)
 
     async def both_are_heard() -> bool:
-        return len(engine.heard) == 3
+        return len(engine.heard) == 4
 
     await eventually(both_are_heard)
     connecting = send(engines, engine.address)
     await asyncio.sleep(0)
+    just_begun = send(engines, engine.address)
     await engines.stop()
+    assert not engines._connections
     late = send(engines, engine.address)
-    for listener in (kept, new, connecting, late):
+    for listener in (kept, new, connecting, just_begun, late):
         await listener.until_over()
         assert isinstance(listener.error, EngineLost)
         assert "this frontend is stopping" in listener.error.message.lower()
-    assert not engines._connections
     await all_closed(engine)
 
 

@@ -24,8 +24,8 @@ HEAD_BYTES_MAX = 64 * 1024
 # A larger body goes out beside its head instead of being copied behind it.
 JOINED_BYTES_MAX = 64 * 1024
 
-# A machine that vanishes says nothing, and a long prompt is silent for minutes: the kernel asks the other one after 10 s
-# of silence, three times, 5 s apart. Not every system has names for all of this.
+# A machine that vanishes says nothing, and a long prompt is silent for minutes. So the kernel asks the other one after
+# 10 s of silence, three times, 5 s apart. Not every system has names for all of this.
 _SIGNS_OF_LIFE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 _HOP_BY_HOP = frozenset(

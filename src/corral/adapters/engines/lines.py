@@ -23,7 +23,6 @@ CONNECT_TIMEOUT_S = 5.0
 IDLE_MAX = 64
 # What has been idle for a whole round is closed at the next sweep: after 15 to 30 s. Many engines close sooner.
 SWEEP_S = 15.0
-STOPPING = "This frontend is stopping."
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
@@ -57,6 +56,7 @@ class HttpEngines:
         self._idle.clear()
         for connection in tuple(self._connections):
             connection.leave("was left, because this frontend is stopping")
+        self._emptied.clear()
         if self._connections:
             await self._emptied.wait()
 
@@ -83,9 +83,11 @@ class HttpEngines:
 
     def connect(self, line: HttpLine) -> None:
         if self._is_stopped:
-            asyncio.get_running_loop().call_soon(lambda: line.over().on_lost(EngineLost(STOPPING)))
+            asyncio.get_running_loop().call_soon(_too_late, line)
         else:
-            self._tasks.start(self._open(line), name="connect")
+            opening = self._tasks.start(self._open(line), name="connect")
+            # Not inside of it: what is cancelled before its first step never runs.
+            opening.add_done_callback(lambda ended: _too_late(line) if ended.cancelled() else None)
 
     async def _open(self, line: HttpLine) -> None:
         address = line.call.address
@@ -97,9 +99,6 @@ class HttpEngines:
                 )
         except (OSError, ValueError) as error:
             line.over().on_lost(_why_not(address, error))
-        except asyncio.CancelledError:
-            line.over().on_lost(EngineLost(STOPPING))
-            raise
         else:
             self._begin(line, connection)
 
@@ -123,7 +122,7 @@ class HttpEngines:
         idle = self._idle.get(connection.address)
         if idle is None:
             idle = self._idle[connection.address] = []
-        if len(idle) >= IDLE_MAX or self._is_stopped:
+        if len(idle) >= IDLE_MAX:
             connection.close()
             return
         connection.kept_since = self._round
@@ -151,6 +150,10 @@ class HttpEngines:
             else:
                 del self._idle[address]
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self.sweep) if self._idle else None
+
+
+def _too_late(line: HttpLine) -> None:
+    line.over().on_lost(EngineLost("This frontend is stopping."))
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

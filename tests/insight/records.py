@@ -76,3 +76,6 @@ class SmallFleet:
 
     def under_way(self) -> Iterable[UnderWay]:
         return self.requests
+
+    def leads(self) -> bool:
+        return True

@@ -26,6 +26,8 @@ SAMPLED = f"00-{TRACE}-{SPAN}-01"
 
 
 class KeptSpans:
+    """Instead of a collector."""
+
     def __init__(self) -> None:
         self.got: list[Span] = []
         self.is_away = False

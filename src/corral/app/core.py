@@ -408,7 +408,8 @@ class Core:
 
     def _make_insight(self) -> Insight:
         world = self._world
-        insight = Insight(self._options.insight, Watched(self.gateway), world.clock, world.ids, world.spans)
+        watched = Watched(self.gateway, self.leader.is_leader)
+        insight = Insight(self._options.insight, watched, world.clock, world.ids, world.spans)
         self.gateway.listeners += insight.listeners
         self.gateway.tracer = insight.traces
         self.metrics.requests = RequestMetrics(insight, lambda: self.metering.spool.requests)
@@ -486,6 +487,7 @@ class Core:
         await self.dispatcher.follow(events)
         await self.loading.follow(events)
         await self.router.follow(events)
+        self.insight.follow(events)
         self._has_read()
         if self.scaling.is_called_by(events):
             self.scaling_loop.wake()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from corral import __version__
 from corral.app.settings import FrontendSettings
@@ -16,8 +16,9 @@ from corral.serving.gateway import Gateway
 class Watched:
     """`insight.Fleet`."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, leads: Callable[[], bool]) -> None:
         self._gateway = gateway
+        self.leads = leads
 
     def models(self) -> Collection[str]:
         return {model.name for model in self._gateway.router.snapshot.list_models()}

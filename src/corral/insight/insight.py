@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from corral.domain.cluster import Event
 from corral.insight.access_log import AccessLog, AccessLogStyle
 from corral.insight.going import Going, UnderWay, look
+from corral.insight.load_traces import LoadTraces
 from corral.insight.recent import Recent
 from corral.insight.tally import Tally
 from corral.insight.traces import Traces
@@ -35,6 +37,10 @@ class Fleet(Protocol):
 
     def under_way(self) -> Iterable[UnderWay]: ...
 
+    def leads(self) -> bool:
+        """Whether this frontend is the one that tells what all of them see."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsightOptions:
@@ -52,6 +58,7 @@ class Insight:
         self.tally = Tally()
         self.recent = Recent(self.tally, clock)
         self.traces = Traces(spans, ids, share=options.trace_share) if spans is not None else None
+        self._loads = LoadTraces(spans, ids, fleet.leads) if spans is not None else None
         self.listeners: list[Listener] = [self.tally]
         if self.traces is not None:
             self.listeners.append(self.traces)
@@ -74,8 +81,14 @@ class Insight:
         self.tally.forget(self.fleet.models(), self.fleet.breakers().keys())
         return noted
 
+    def follow(self, events: Sequence[Event]) -> None:
+        if self._loads is not None:
+            self._loads.follow(events)
+
     async def send_traces(self) -> int:
-        return await self.traces.tick() if self.traces is not None else 0
+        if self.traces is None or self._loads is None:
+            return 0
+        return await self._loads.tick() + await self.traces.tick()
 
     async def close(self) -> None:
         """Send what is left."""

@@ -1,0 +1,103 @@
+"""Traces of loads: how long a worker took for the files and for the engine of a replica.
+
+    corral.load ──┬── corral.load.files     until all files are on the node
+                  └── corral.load.engine    until the engine says that it is ready
+
+They are made from the events of replicas, which have the database's time. The trace's id is the replica's, so that one
+finds the other. Every frontend follows, and the one that leads tells. Limit: a load that began before this frontend, or
+of which an event was missed, has no trace.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from corral.domain.cluster import Event
+from corral.domain.replica import ReplicaState
+from corral.ports.runtime import Ids
+from corral.ports.traces import Span, Spans
+
+# More than a fleet loads at a time; beyond it the oldest are forgotten.
+OPEN_MAX = 1_000
+WAITING_MAX = 3_000
+_NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Load:
+    model: str
+    node_id: str
+    began_at: datetime
+    has_files_at: datetime | None = None
+
+
+class LoadTraces:
+    def __init__(self, spans: Spans, ids: Ids, leads: Callable[[], bool]) -> None:
+        self._spans = spans
+        self._ids = ids
+        self._leads = leads
+        self._open: OrderedDict[str, _Load] = OrderedDict()
+        self._waiting: deque[Span] = deque(maxlen=WAITING_MAX)
+
+    def follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            replica_id = event.data.get("id")
+            if isinstance(replica_id, str) and event.kind in ("replica.changed", "replica.removed"):
+                self._take(replica_id, event)
+
+    async def tick(self) -> int:
+        """Send what waits; how many spans. What cannot be sent is dropped."""
+        spans = list(self._waiting)
+        self._waiting.clear()
+        if spans:
+            await self._spans.send(spans)
+        return len(spans)
+
+    def _take(self, replica_id: str, event: Event) -> None:
+        state = event.data.get("state")
+        if state == ReplicaState.STAGING:
+            self._open[replica_id] = _Load(event.key, str(event.data.get("node_id", "")), event.at)
+            if len(self._open) > OPEN_MAX:
+                self._open.popitem(last=False)
+        elif replica_id in self._open and state == ReplicaState.LOADING:
+            self._open[replica_id].has_files_at = event.at
+        elif replica_id in self._open:
+            load, is_loaded = self._open.pop(replica_id), state == ReplicaState.LOADED
+            if self._leads():
+                self._tell(replica_id, load, event.at, "" if is_loaded else "load_failed")
+
+    def _tell(self, replica_id: str, load: _Load, ended_at: datetime, error: str) -> None:
+        trace_id, whole_id = replica_id.replace("-", ""), self._span_id()
+        attributes = {"corral.model": load.model, "corral.node_id": load.node_id, "corral.replica": replica_id}
+
+        def span(name: str, begin: datetime, end: datetime, *, span_id: str, parent_id: str = "") -> Span:
+            return Span(
+                name=name,
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_id=parent_id,
+                begin_ns=_ns(begin),
+                end_ns=_ns(end),
+                attributes=attributes,
+                error=error if end == ended_at else "",
+            )
+
+        files_at = load.has_files_at or ended_at
+        self._waiting.append(span("corral.load", load.began_at, ended_at, span_id=whole_id))
+        self._waiting.append(
+            span("corral.load.files", load.began_at, files_at, span_id=self._span_id(), parent_id=whole_id)
+        )
+        if load.has_files_at is not None:
+            self._waiting.append(
+                span("corral.load.engine", load.has_files_at, ended_at, span_id=self._span_id(), parent_id=whole_id)
+            )
+
+    def _span_id(self) -> str:
+        return self._ids.new_id().replace("-", "")[16:]
+
+
+def _ns(moment: datetime) -> int:
+    return int(moment.timestamp() * _NS)

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tools import behaviours
-from tools.pages import api, cli, dashboard, errors, events, metrics, operations, settings, subjects
+from tools.pages import api, calls, cli, dashboard, errors, events, metrics, operations, settings, subjects
 from tools.source import ROOT, Problem
 
 FOLDER = "docs/reference"
 PAGES: Mapping[str, Callable[[], str]] = {
     "api.md": api.render,
     "behaviours.md": behaviours.render,
+    "calls.md": calls.render,
     "cli.md": cli.render,
     "errors.md": errors.render,
     "events.md": events.render,

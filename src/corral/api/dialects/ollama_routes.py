@@ -34,6 +34,8 @@ _NEVER = "9999-12-31T23:59:59Z"
 class Chatted(CallRoute):
     """`/api/chat` and `/api/generate`."""
 
+    otherwise = "always translated to a chat, a raw prompt to a completion"
+
     def __init__(self, path: str, read: Callable[..., Asked]) -> None:
         super().__init__(path, "chat", OLLAMA)
         self._read = read
@@ -52,6 +54,8 @@ class Chatted(CallRoute):
 
 class Embedded(CallRoute):
     """`/api/embed`, and `/api/embeddings`, which is older and takes one text."""
+
+    otherwise = "always translated to embeddings"
 
     def __init__(self, path: str, *, is_old: bool = False) -> None:
         super().__init__(path, "embeddings", OLLAMA)
@@ -86,6 +90,8 @@ class Embedded(CallRoute):
 class Told(CallRoute):
     """What is answered from memory."""
 
+    otherwise = "answered from memory"
+
     def __init__(self, path: str, tell: Callable[[Call], Json]) -> None:
         super().__init__(path, path.rpartition("/")[2], OLLAMA)
         self._tell = tell
@@ -96,6 +102,8 @@ class Told(CallRoute):
 
 class Shown(CallRoute):
     """`/api/show`."""
+
+    otherwise = Told.otherwise
 
     async def answer(self, call: Call) -> None:
         said = _members(await call.request.body())
@@ -112,6 +120,8 @@ class Shown(CallRoute):
 
 class Refused(CallRoute):
     """What Ollama's clients do to models."""
+
+    otherwise = "400 `not_managed_here`"
 
     async def answer(self, call: Call) -> None:
         del call

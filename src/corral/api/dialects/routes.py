@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -35,11 +36,14 @@ _NOT_THERE = frozenset({404, 405, 501})
 class CallRoute(ABC):
     """One path: authorised, answered, and every error in the caller's envelope."""
 
+    # What happens where the engine does not speak it; for the page about calls.
+    otherwise: ClassVar[str]
+
     def __init__(self, path: str, call: str, envelope: Envelope) -> None:
         # What the metrics call it.
         self.path = path
-        self._call = call
-        self._envelope = envelope
+        self.call = call
+        self.envelope = envelope
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
@@ -49,8 +53,8 @@ class CallRoute(ABC):
             request=request,
             parts=parts,
             send=send,
-            envelope=self._envelope,
-            name=self._call,
+            envelope=self.envelope,
+            name=self.call,
             request_id=scope["state"]["request_id"],
         )
         try:
@@ -71,12 +75,14 @@ class CallRoute(ABC):
 class Passed(CallRoute):
     """A call that is passed on to an engine that speaks it, or refused."""
 
+    otherwise = "400 `engine_lacks_call`"
+
     async def answer(self, call: Call) -> None:
         raw = await call.request.body()
         sent = bodies.read(raw)
         model = await call.model(sent.model)
-        call.require(model, self._call)
-        wish = call.wish(model, self._call, native_body(sent, model, self._call), received_bytes=len(raw))
+        call.require(model, self.call)
+        wish = call.wish(model, self.call, native_body(sent, model, self.call), received_bytes=len(raw))
 
         async def work() -> None:
             await pass_on(call, wish)
@@ -90,6 +96,8 @@ Reader = Callable[[Call, Json, Served], Translation]
 class Translated(CallRoute):
     """A call that is passed on if the engine speaks it, and said in other words otherwise."""
 
+    otherwise = "translated to a chat; what no chat can say is 400 `not_expressible`"
+
     def __init__(self, path: str, call: str, envelope: Envelope, read: Reader) -> None:
         super().__init__(path, call, envelope)
         self._read = read
@@ -99,8 +107,8 @@ class Translated(CallRoute):
         sent = bodies.read(raw)
         model = await call.model(sent.model)
         native: Wish | None = None
-        if call.speaks(model, self._call):
-            native = call.wish(model, self._call, native_body(sent, model, self._call), received_bytes=len(raw))
+        if call.speaks(model, self.call):
+            native = call.wish(model, self.call, native_body(sent, model, self.call), received_bytes=len(raw))
 
         async def work() -> None:
             if native is not None and await pass_on(call, native, gives_up_on=_NOT_THERE):

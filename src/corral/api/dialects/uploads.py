@@ -19,7 +19,7 @@ from corral.api.dialects.answering import pass_on
 from corral.api.dialects.calls import PATHS, Call
 from corral.api.dialects.envelopes import OPENAI
 from corral.api.dialects.multipart import FormReader, ModelName, boundary_of, malformed
-from corral.api.dialects.routes import CallRoute
+from corral.api.dialects.routes import CallRoute, Passed
 from corral.api.openai.leaving import while_there
 from corral.store.use import Served
 
@@ -108,6 +108,8 @@ class Form:
 class Uploaded(CallRoute):
     """A call whose body is a form with a file in it."""
 
+    otherwise = Passed.otherwise
+
     async def answer(self, call: Call) -> None:
         boundary = boundary_of(call.request.headers.get("content-type", ""))
         declared = call.request.headers.get("content-length", "")
@@ -116,7 +118,7 @@ class Uploaded(CallRoute):
             form = Form(kept, arrival.pieces())
             named = await form.read_name(boundary)
             model = await call.model(named.value)
-            call.require(model, self._call)
+            call.require(model, self.call)
             if not declared.isdigit() or form.size_bytes >= int(declared):
                 await form.read_rest()
             size_bytes = max(form.size_bytes, int(declared) if declared.isdigit() else 0)
@@ -133,7 +135,7 @@ class Uploaded(CallRoute):
             body, rest = b"", form.renamed(named, name)
         wish = call.wish(
             model,
-            self._call,
+            self.call,
             body,
             content_type=kind,
             received_bytes=size_bytes,

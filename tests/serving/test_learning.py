@@ -57,8 +57,10 @@ class World:
             self.waiting.append((came, chance.lognormvariate(-0.5, 1.0)))
             self._serve()
             if self.learns and came - looked > LOOK_S:
-                self.seats.look_round(came - looked)
+                self.seats.fade(came - looked)
                 looked = came
+                for seat in self.seats:
+                    seat.is_used = False
         return fmean(self.took[requests // 10 :])
 
     def _serve(self) -> None:

@@ -276,7 +276,7 @@ async def test_room_that_nobody_let_go_of_is_found_at_the_next_look() -> None:
     line = Line(bench)
     waiting = await line.join("key")
     first.weigh()
-    seats.look_round(2.0)
+    seats.serve_waiting()
     assert await waiting is not None
 
 

@@ -111,10 +111,13 @@ def test_answers_teach_and_a_quiet_replica_is_given_another_chance(clock: HandCl
             held.succeeded(seconds, 0.5)
     assert (seat(seats, "a").seconds, seat(seats, "b").seconds) == (1.0, 9.0)
     assert seat(seats, "b").first_byte_s == 0.5
+    for _ in range(20):
+        seats.fade(FADING_HALF_S)
+    assert seat(seats, "b").seconds == 9.0
     for one in seats:
         one.is_used = False
     for _ in range(20):
-        seats.look_round(FADING_HALF_S)
+        seats.fade(FADING_HALF_S)
     learnt = seat(seats, "b").seconds
     assert learnt is not None
     assert learnt == pytest.approx(bench.typical_s, rel=0.1)

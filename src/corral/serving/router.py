@@ -60,11 +60,12 @@ class Router:
         if self.use.is_quiet and not self.snapshot.has_replicas:
             return 0
         seats = self.snapshot.seats
+        seats.fade(INTERVAL_S)
         try:
             told = await self.use.tick()
         finally:
             # Also while PostgreSQL is away.
-            seats.look_round(INTERVAL_S)
+            seats.serve_waiting()
         seats.forget(self.snapshot.replica_ids())
         return told
 

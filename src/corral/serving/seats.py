@@ -364,13 +364,16 @@ class Seats:
                 seat.others, seat.sharers = said.in_flight, said.frontends
                 seat.weigh()
 
-    def look_round(self, quiet_s: float) -> None:
-        """Once in so long: what was learnt of idle replicas fades, and whoever waits is given what has become free
-        without anybody letting go of it (a breaker's time, room that another frontend left)."""
+    def fade(self, quiet_s: float) -> None:
+        """What was learnt of replicas that nobody has asked for so long fades."""
+        for seat in self._seats.values():
+            if not seat.own and not seat.is_used:
+                seat.fade(quiet_s)
+
+    def serve_waiting(self) -> None:
+        """Give those who wait what has become free without anybody letting go of it: a breaker's time is over, another
+        frontend has left room."""
         for bench in tuple(self._benches.values()):
-            for seat in bench.seats:
-                if not seat.own and not seat.is_used:
-                    seat.fade(quiet_s)
             if bench.queue.count:
                 bench.queue.serve()
 

@@ -14,22 +14,29 @@ import re
 _NAME = b'"model"'
 # Only with these can the letters of a name be spelt in another way.
 _ESCAPED = b"\\u00"
-# Every repetition keeps what it has taken (`*+`): a body made to be slow costs no more than its length.
-_S = rb"[ \t\n\r]*+"
-_TEXT = rb'"[^"\\\x00-\x1f]*+"'
-_PLAIN = rb"(?:" + _TEXT + rb"|-?[0-9][0-9.eE+-]*+|true|false|null)"
+# What may be repeated is always followed by something that it cannot be itself, so that there is one way to match: a
+# body made to be slow costs no more than its length.
+_S = rb"[ \t\n\r]*"
+_TEXT = rb'"[^"\\\x00-\x1f]*"'
+_PLAIN = rb"(?:%b|-?[0-9][0-9.eE+-]*|true|false|null)%b" % (_TEXT, _S)
+_NAMED = rb"%b%b:%b%b" % (_TEXT, _S, _S, _PLAIN)
+
+
+def _listed(item: bytes) -> bytes:
+    """A few of them."""
+    return rb"(?:%b(?:,%b%b){0,7})?" % (item, _S, item)
+
+
 # As deep as what clients put beside the messages: `"stream_options": {"include_usage": true}`, `"stop": ["\n"]`.
-_SHALLOW = (
-    rb"(?:" + _PLAIN + rb"|\{" + _S + rb"(?:" + _TEXT + _S + rb":" + _S + _PLAIN + _S + rb"(?:," + _S + rb")?+){0,8}+\}"
-    rb"|\[" + _S + rb"(?:" + _PLAIN + _S + rb"(?:," + _S + rb")?+){0,8}+\])"
-)
-_MEMBER = rb'(?!"model")' + _TEXT + _S + rb":" + _S + _SHALLOW
-_MODEL = rb'"model"' + _S + rb":" + _S + rb'"([^"\\\x00-\x1f]++)"' + _S
-_OPENS = re.compile(_S + rb"\{")
-_FIRST = re.compile(_S + rb"\{" + _S + rb"(?:" + _MEMBER + _S + rb"," + _S + rb"){0,16}+" + _MODEL + rb"[,}]")
-_LAST = re.compile(_MODEL + rb"(?:," + _S + _MEMBER + _S + rb"){0,16}+\}" + _S)
-# How far behind the name the end may be for the second look.
-_TAIL_BYTES_MAX = 1024
+_SHALLOW = rb"(?:%b|(?:\{%b%b\}|\[%b%b\])%b)" % (_PLAIN, _S, _listed(_NAMED), _S, _listed(_PLAIN), _S)
+_MEMBER = rb'(?!"model")%b%b:%b%b' % (_TEXT, _S, _S, _SHALLOW)
+_MODEL = rb'"model"%b:%b"([^"\\\x00-\x1f]+)"%b' % (_S, _S, _S)
+_OPENS = re.compile(rb"%b\{" % _S)
+_FIRST = re.compile(rb"%b\{%b(?:%b,%b){0,16}%b[,}]" % (_S, _S, _MEMBER, _S, _MODEL))
+_LAST = re.compile(rb"%b(?:,%b%b){0,16}\}%b" % (_MODEL, _S, _MEMBER, _S))
+# How far from the beginning or from the end the name may stand.
+_LOOKED_AT_BYTES = 4096
+_NAME_BYTES_MAX = 1024
 
 
 def model_name(body: bytes) -> str | None:
@@ -37,8 +44,8 @@ def model_name(body: bytes) -> str | None:
     at = body.find(_NAME)
     if at < 0 or body.find(_NAME, at + 1) >= 0 or body[at - 1 : at] == b"\\" or _ESCAPED in body:
         return None
-    found = _FIRST.match(body)
-    if found is None and len(body) - at <= _TAIL_BYTES_MAX and _OPENS.match(body):
+    found = _FIRST.match(body, 0, at + _NAME_BYTES_MAX) if at <= _LOOKED_AT_BYTES else None
+    if found is None and len(body) - at <= _LOOKED_AT_BYTES and _OPENS.match(body, 0, _LOOKED_AT_BYTES):
         found = _LAST.fullmatch(body, at)
     if found is None:
         return None

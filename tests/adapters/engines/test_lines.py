@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from corral.adapters.engines import HttpEngines, lines
+from corral.adapters.engines.line import HttpLine
 from corral.adapters.engines.lines import IDLE_MAX
 from corral.ports.engines import EngineLost
 from tests.adapters.engines.hearing import BODY, PATH, STREAMED, Listener, send, whole
@@ -135,6 +136,16 @@ async def test_pieces_are_heard_as_they_come(engines: HttpEngines, engine: Misbe
     assert listener.pieces == [event(WORDS[0])]
     assert listener.headers == {b"content-type": b"text/event-stream"}
     assert not listener.is_over
+
+
+@pytest.mark.behaviour("GW-1")
+async def test_a_body_is_let_go_of_when_its_answer_begins(engines: HttpEngines, engine: MisbehavingEngine) -> None:
+    engine.answer = Mode.STALLS
+    listener = send(engines, engine.address, STREAMED)
+    assert isinstance(listener.line, HttpLine)
+    assert listener.line.body == STREAMED
+    await listener.until_piece()
+    assert not listener.line.body
 
 
 @pytest.mark.behaviour("GW-2")

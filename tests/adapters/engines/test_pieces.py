@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -65,6 +66,20 @@ async def test_a_large_body_waits_for_the_engine(engines: HttpEngines, engine: M
     assert listener.error is None
     assert listener.writable.count(False) > 2
     assert engine.heard[0].body == piece * pieces
+
+
+@pytest.mark.behaviour("GW-11")
+async def test_an_engine_that_reads_nothing_is_sent_no_more(engines: HttpEngines) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        body = b"p" * 64 * MIB
+        listener = send(engines, f"127.0.0.1:{deaf.getsockname()[1]}", body, size_bytes=len(body) + 1)
+
+        async def is_full() -> bool:
+            return len(listener.writable) > 1
+
+        await eventually(is_full)
+        assert not any(listener.writable)
+        listener.line.hang_up()
 
 
 @pytest.mark.behaviour("GW-11")

@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         # Taken in since the hearer has last heard of it.
         self._unheard_bytes = 0
         line.connection = self
-        body = line.call.body
+        body = line.body
         if len(body) <= JOINED_BYTES_MAX:
             self._transport.write(line.head + body)
         else:
@@ -220,8 +220,10 @@ class Connection(asyncio.Protocol):
             self._headers = [line for line in self._headers if line[0] not in self._named]
         self._is_last = not self._parser.should_keep_alive()
         self._phase = _BODY
-        if self._line is not None:
-            self._line.hearer.on_head(status, self._headers)
+        line = self._line
+        if line is not None:
+            line.body = b""
+            line.hearer.on_head(status, self._headers)
 
     def on_body(self, piece: bytes) -> None:
         self._unheard_bytes = 0

@@ -34,11 +34,13 @@ NOBODY: Hearer = _Nobody()
 class HttpLine:
     """A call whose whole body is there."""
 
-    __slots__ = ("call", "connection", "head", "hearer", "is_paused", "is_sent")
+    __slots__ = ("address", "body", "connection", "head", "hearer", "is_paused", "is_sent")
 
     def __init__(self, call: EngineCall, head: bytes, hearer: Hearer) -> None:
-        self.call = call
+        self.address = call.address
         self.head = head
+        # Let go of when the answer begins: it may be large, and the answer long.
+        self.body = call.body
         self.hearer = hearer
         # None: not yet, or not any more.
         self.connection: Connection | None = None
@@ -122,8 +124,7 @@ class PiecesLine(HttpLine):
         self.hearer.on_writable(is_writable=True)
 
     def ask_to_wait(self) -> None:
-        if not self._has_begun:
-            self.hearer.on_writable(is_writable=False)
+        self.hearer.on_writable(is_writable=False)
 
     def _count(self, piece: bytes) -> None:
         self._unsent_bytes -= len(piece)

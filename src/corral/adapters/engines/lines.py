@@ -75,8 +75,8 @@ class HttpEngines:
 
     def _send_pieces(self, line: PiecesLine) -> Line:
         """Always on a new connection: such a body cannot be sent twice."""
-        self.connect(line)
         asyncio.get_running_loop().call_soon(line.ask_to_wait)
+        self.connect(line)
         return line
 
     # New connections
@@ -90,7 +90,7 @@ class HttpEngines:
             opening.add_done_callback(lambda ended: _too_late(line) if ended.cancelled() else None)
 
     async def _open(self, line: HttpLine) -> None:
-        address = line.call.address
+        address = line.address
         try:
             host, port = _host_and_port(address)
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

@@ -326,6 +326,22 @@ async def test_a_model_says_how_many_at_a_time_and_those_who_wait_count_as_deman
             assert (await tx.execute(text("SELECT waiting FROM model_demand"))).scalars().all() == [0]
 
 
+@pytest.mark.behaviour("GW-70")
+async def test_room_that_appears_by_itself_is_for_those_who_wait_and_not_for_newcomers(database_url: str) -> None:
+    async with crowded(database_url) as (_, router):
+        model = await router.resolve("chat")
+        assert router.visit(model, 60.0).try_now() is not None
+        waiting = asyncio.create_task(router.visit(model, 60.0).replica())
+        await waits(router, 1)
+        bench = router.snapshot.bench(model)
+        assert bench is not None
+        bench.capacity = 2
+        bench.settle()
+        assert router.visit(model, 60.0).try_now() is None
+        await router.tick()
+        assert (await waiting).replica.id == bench.seats[0].replica.id
+
+
 @pytest.mark.behaviour("GW-73")
 async def test_the_callers_own_limit_holds_in_the_queue_too(database_url: str) -> None:
     async with crowded(database_url) as (_, router):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from corral.domain.records import record
 
 
 class Origin(StrEnum):
@@ -15,7 +16,7 @@ class Origin(StrEnum):
     ENGINE = "engine"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Answered:
     request_id: str
     key_id: str

@@ -8,15 +8,16 @@ for every piece of every stream is what makes proxies slow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Protocol
 
 from corral.domain.errors import CorralError
+from corral.domain.records import record
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EngineCall:
     # Host and port of the engine.
     address: str

@@ -15,6 +15,7 @@ import structlog
 from corral.domain.access import Principal
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError
+from corral.domain.records import record
 from corral.ports.answers import Limiter, Listener, NoLimits
 from corral.ports.engines import Engines, Headers
 from corral.ports.runtime import Clock, Ids
@@ -39,7 +40,7 @@ SHORTEST_WAIT_S = 0.05
 _NAMED_MAX = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wish:
     """A call to be answered. `wait_s`: the caller wants to wait for its model no longer than this."""
 

@@ -107,6 +107,26 @@ async def test_what_has_not_ended_within_the_grace_is_cut_with_one_event_that_sa
 
 
 @pytest.mark.behaviour("GW-149")
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [("/v1/messages", {"max_tokens": 5000}), ("/api/chat", {"options": {"num_predict": 5000}})],
+)
+async def test_a_stream_is_cut_in_the_words_of_its_dialect(
+    frontend: RunningFrontend, engine: Engine, path: str, more: dict[str, Any]
+) -> None:
+    await engine.post("/_control", {"tokens_per_s": 5})
+    body = CHAT | {"stream": True} | more
+    async with frontend.http.post(f"{frontend.url}{path}", json=body, headers=HEADERS) as answer:
+        assert answer.status == 200, await answer.text()
+        await answer.content.readline()
+        leaving = asyncio.create_task(_leaving(frontend, 0.5).leave())
+        *_, last = [line for line in (await answer.content.read()).splitlines() if line]
+        await leaving
+    said = json.loads(last.removeprefix(b"data: "))
+    assert "stopping" in json.dumps(said["error"])
+
+
+@pytest.mark.behaviour("GW-149")
 async def test_an_answer_of_which_nothing_was_passed_on_is_503_when_the_grace_is_over(
     frontend: RunningFrontend, engine: Engine
 ) -> None:

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from corral.backends.catalog import Catalog
 from corral.serving.kept import FORMAT, REFRESH_S, Keeper, KeptFile, cluster_key
+from corral.store.database import Database
+from tests.backends.entries import parsed
 
 WEEK_S = 7 * 86400.0
 HERE = cluster_key("postgresql://corral:secret@db:5432/corral")
@@ -223,3 +226,23 @@ async def test_writers_and_readers_at_once_never_meet_half_a_file(tmp_path: Path
             group.create_task(write(keeper))
         group.create_task(read())
     assert list(tmp_path.iterdir()) == [KeptFile(tmp_path, HERE).path]
+
+
+@pytest.mark.behaviour("GW-140")
+async def test_what_backends_of_galleries_answer_is_known_before_the_galleries_are_read(
+    tmp_path: Path, database: Database
+) -> None:
+    """By it a call is passed on as it is or translated."""
+    known = Catalog(database, built_in=parsed(gallery="mine"))
+    assert known.serves("ear") == ("transcriptions",)
+    keeper = Keeper(KeptFile(tmp_path, HERE), {"catalog": known}, Hands(), WEEK_S)
+    keeper.changed()
+    await keeper.tick()
+    fresh = Catalog(database)
+    assert fresh.serves("ear") == ()
+    built_in = {entry.name: fresh.serves(entry.name) for entry in fresh.entries()}
+    assert Keeper(KeptFile(tmp_path, HERE), {"catalog": fresh}, Hands(), WEEK_S).restore() is not None
+    assert fresh.serves("ear") == fresh.serves("EAR") == ("transcriptions",)
+    assert built_in == {entry.name: fresh.serves(entry.name) for entry in fresh.entries()}
+    await fresh.load()
+    assert fresh.serves("ear") == (), "there is no such gallery any more"

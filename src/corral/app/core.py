@@ -425,7 +425,11 @@ class Core:
     def _make_keeper(self) -> Keeper | None:
         if self._world.kept is None:
             return None
-        parts: dict[str, Keepable] = {"directory": self.directory, "snapshot": self.router.snapshot}
+        parts: dict[str, Keepable] = {
+            "directory": self.directory,
+            "snapshot": self.router.snapshot,
+            "catalog": self.catalog,
+        }
         keeper = Keeper(self._world.kept, parts, self._world.clock, self._options.kept_max_age_s)
         self.health.add(keeper.trouble)
         return keeper

@@ -8,9 +8,10 @@ their order, so that a gallery which is added later never changes what a name st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from typing import Any
 
 from corral.backends.index import Index, is_name, parse_index, read_index
 from corral.backends.shelf import GalleryState, Shelf
@@ -26,7 +27,7 @@ from corral.domain.backend import (
     Version,
 )
 from corral.domain.cluster import Event
-from corral.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
+from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound, Unprocessable
 from corral.engines import gallery_files
 from corral.policy.catalog import alias_entry, choose, newest, runs_on, safe_name
 from corral.store import galleries as store
@@ -61,6 +62,8 @@ class Catalog:
         self._entries: tuple[GalleryEntry, ...] = ()
         self._by_id: dict[str, GalleryEntry] = {}
         self._by_name: dict[str, GalleryEntry] = {}
+        # What backends of galleries answer that are not read yet, as of the last time that they were.
+        self._kept_serves: dict[str, tuple[str, ...]] = {}
         self._take()
 
     @property
@@ -80,6 +83,7 @@ class Catalog:
         """Read the stored copies anew."""
         await self._shelf.load(self._database)
         self._take()
+        self._kept_serves = {}
 
     async def follow(self, events: Iterable[Event]) -> None:
         if any(event.kind == "gallery.changed" for event in events):
@@ -115,6 +119,32 @@ class Catalog:
                 details={"backend": entry.name, "capability": capability, "meta_alternative": meta},
             )
         return _build(entry, chosen, meta=self.meta_for(entry.name) or "")
+
+    def manifest_of(self, name: str) -> Manifest | None:
+        """Of whichever build there is first: they differ in their hardware, not in what they answer."""
+        entry = self.get(name)
+        if entry is None:
+            return None
+        for word in ("default", *entry.capabilities):
+            try:
+                return self.resolve(name, word, ignores_capability=True).manifest
+            except CorralError:
+                continue
+        return None
+
+    def serves(self, name: str) -> tuple[str, ...]:
+        """Which calls a backend answers; nothing, if nobody knows it."""
+        manifest = self.manifest_of(name)
+        return manifest.serves if manifest is not None else self._kept_serves.get(name.lower(), ())
+
+    def to_kept(self) -> dict[str, Any]:
+        """What requests need of the galleries that are read from PostgreSQL."""
+        others = [entry for entry in self._entries if entry.gallery != BUILT_IN_GALLERY]
+        names = {name.lower() for entry in others for name in (entry.name, entry.alias) if name}
+        return {"serves": {name: list(self.serves(name)) for name in sorted(names)}}
+
+    def from_kept(self, kept: Mapping[str, Any]) -> None:
+        self._kept_serves = {name: tuple(calls) for name, calls in kept["serves"].items()}
 
     def meta_for(self, concrete: str) -> str | None:
         """The meta that names this concrete for some hardware; else the alias that it shares with others; else None."""

@@ -13,7 +13,7 @@ from corral.api.parts import Parts
 from corral.backends.documents import load_document
 from corral.backends.sources import image_of
 from corral.domain.backend import Manifest
-from corral.domain.errors import CorralError, InvalidRequest, Unprocessable
+from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.model import ModelConfig
 from corral.policy.addresses import is_private_address
 
@@ -85,7 +85,7 @@ def warnings_of(parts: Parts, config: ModelConfig) -> list[str]:
     """What will go wrong at the first load, as far as it can be seen now."""
     if parts.catalog.get(config.backend) is None:
         return [f"No gallery has a backend {config.backend!r}: it has to be installed before the model is loaded."]
-    manifest = _manifest(parts, config.backend)
+    manifest = parts.catalog.manifest_of(config.backend)
     if manifest is None:
         return []
     unknown = [name for name in config.options if name not in manifest.options]
@@ -98,18 +98,6 @@ def _unknown_option(backend: str, name: str, manifest: Manifest) -> str:
     return f"{backend} has no option {name[:60]!r}.{meant}"
 
 
-def _manifest(parts: Parts, backend: str) -> Manifest | None:
-    entry = parts.catalog.get(backend)
-    words = ["default", *(entry.capabilities if entry is not None else ())]
-    for word in words:
-        try:
-            return parts.catalog.resolve(backend, word, ignores_capability=True).manifest
-        except CorralError:
-            continue
-    return None
-
-
 def serves_of(parts: Parts, backend: str) -> list[str]:
     """Which calls a backend answers; nothing, if nobody knows it."""
-    manifest = _manifest(parts, backend) if parts.catalog.get(backend) is not None else None
-    return list(manifest.serves) if manifest is not None else []
+    return list(parts.catalog.serves(backend))

@@ -243,9 +243,9 @@ async def test_usage_is_read_from_answers_and_streams_and_counted_by_events_othe
     engine.answer = Mode.FINE
     await ask(frontend, STREAMED)
     counted = [(one.prompt_tokens, one.completion_tokens, one.is_estimated) for one in records.heard]
-    # The last stream has three words and an end: the first event of a chat says who speaks.
-    assert counted == [(3, 3, False), (7, 2, False), (None, 3, True)]
-    assert [one.events for one in records.heard] == [0, 4, 4]
+    # The last stream has three events: the first one of a chat says who speaks.
+    assert counted == [(3, 3, False), (7, 2, False), (None, 2, True)]
+    assert [one.events for one in records.heard] == [0, 3, 3]
     assert {one.model for one in records.heard} == {"chat"}
     assert all(one.first_byte_s is not None and one.total_s >= one.first_byte_s for one in records.heard)
 

@@ -42,6 +42,9 @@ _NOT_NOW = 503
 _PASSED_ON = frozenset({b"content-type", b"content-encoding", b"content-disposition", b"retry-after"})
 # Nothing between here and the client may keep events back.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+_NO_QUEUE = (b"x-corral-queue-ms", b"0")
+# What OpenAI's streams end with. It is no event of the answer.
+_END_OF_STREAM = b"data: [DONE]\n\n"
 _BYTES_PER_TOKEN = 4
 
 
@@ -146,7 +149,7 @@ class Exchange:
         except CorralError as error:
             self._fail(error)
         else:
-            self._try_next()
+            self._try_next(self._began)
 
     # The client's side
 
@@ -227,9 +230,9 @@ class Exchange:
         self._line = None
         held = self._held
         assert held is not None
-        now = self._gateway.clock.monotonic() - self._began
+        total_s = self._gateway.clock.monotonic() - self._began
         if self._status < 400:
-            held.succeeded(now - self._queue_s, (self._first_byte_s or now) - self._queue_s)
+            held.succeeded(total_s - self._queue_s, (self._first_byte_s or total_s) - self._queue_s)
         elif self._status < 500:
             held.succeeded()
         elif self._status != _NOT_NOW:
@@ -238,14 +241,12 @@ class Exchange:
         rest = b"".join(self._kept) if self._kept else b""
         if self._form != _WHOLE:
             self._note_telling(rest)
-        usage = self._usage(rest)
         self._sent_bytes += len(rest)
-        origin = _blamed_by_status(self._status)
-        head, size_bytes = self._head, self._size_bytes if is_passing or self._form != _WHOLE else len(rest)
-        self._end(self._status, origin, "engine_error" if origin is Origin.ENGINE else "", usage)
+        origin, code = _blamed_by_status(self._status)
+        self._end(self._status, origin, code, total_s=total_s, whole=rest)
         client = self._client
         if not is_passing:
-            client.begin(self._status, head, size_bytes)
+            client.begin(self._status, self._head, len(rest) if self._form == _WHOLE else None)
         if rest:
             client.piece(rest)
         client.end()
@@ -267,10 +268,10 @@ class Exchange:
 
     # Looking for a replica
 
-    def _try_next(self) -> None:
+    def _try_next(self, now: float) -> None:
         held = self._visit.try_now()
         if held is not None:
-            self._call(held)
+            self._call(held, now)
         elif self._gateway.is_closing:
             self._fail(Unavailable(STOPPING, hint="Ask another frontend.", code="stopping"))
         else:
@@ -282,7 +283,7 @@ class Exchange:
         if isinstance(outcome, Failed):
             self._fail(as_error(outcome.error))
         else:
-            self._call(outcome.value)
+            self._call(outcome.value, self._gateway.clock.monotonic())
 
     async def _leave(self, held: Held, error: EngineRefused) -> None:
         """Nobody listens there any more, or somebody else."""
@@ -304,14 +305,13 @@ class Exchange:
         if self._has_written:
             self._fail(_not_twice(error))
         else:
-            self._try_next()
+            self._try_next(self._gateway.clock.monotonic())
 
-    def _call(self, held: Held) -> None:
+    def _call(self, held: Held, now: float) -> None:
         if self._at == _OVER:
             held.release()
             return
         wish, replica = self._wish, held.replica
-        now = self._gateway.clock.monotonic()
         self._held = held
         self._at = _CALLING
         self._attempts += 1
@@ -357,7 +357,7 @@ class Exchange:
             head += _UNBUFFERED
         if self._gateway.has_response_headers:
             head += self._gateway.named(self._held)
-            head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)))
+            head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)) if self._queue_s else _NO_QUEUE)
 
     def _gather(self, piece: bytes) -> None:
         if self._at == _PASSING:
@@ -383,6 +383,8 @@ class Exchange:
                 return
         self._begin_once()
         self._events += piece.count(end_of_event) or piece.count(b"\r\n\r\n")
+        if piece.endswith(_END_OF_STREAM):
+            self._events -= 1
         self._note_telling(piece)
         self._pass_on(piece)
 
@@ -463,8 +465,8 @@ class Exchange:
         self._end(self._status, origin, told.slug)
         self._client.cut(told)
 
-    def _end(self, status: int, origin: Origin, code: str, usage: Usage | None = None) -> None:
-        """Let go of everything and tell the listeners, once."""
+    def _end(self, status: int, origin: Origin, code: str, *, total_s: float | None = None, whole: bytes = b"") -> None:
+        """Let go of everything and tell the listeners, once. `whole` is an answer that was gathered to its end."""
         assert self._at != _OVER
         self._at = _OVER
         gateway, wish, held, task = self._gateway, self._wish, self._held, self._task
@@ -475,9 +477,7 @@ class Exchange:
             held.release()
         if task is not None:
             task.cancel()
-        if usage is None:
-            usage = self._usage(b"")
-        is_stream = self._form != _WHOLE
+        usage, is_stream = self._usage(whole), self._form != _WHOLE
         is_estimated = is_stream and usage.completion is None and self._events > 0
         gateway.tell(
             Answered(
@@ -493,7 +493,7 @@ class Exchange:
                 began_at=gateway.epoch(self._began),
                 queue_s=self._queue_s,
                 first_byte_s=self._first_byte_s,
-                total_s=gateway.clock.monotonic() - self._began,
+                total_s=gateway.clock.monotonic() - self._began if total_s is None else total_s,
                 is_stream=is_stream,
                 events=self._events,
                 prompt_tokens=usage.prompt,
@@ -556,8 +556,11 @@ def _lines_of(wish: Wish) -> Headers:
     return (own, *wish.headers) if wish.headers else (own,)
 
 
-def _blamed_by_status(status: int) -> Origin:
-    """An engine that says 4xx speaks of what it was asked."""
-    if status >= 500:
-        return Origin.ENGINE
-    return Origin.CLIENT if status >= 400 else Origin.NOBODY
+def _blamed_by_status(status: int) -> tuple[Origin, str]:
+    """Whose fault an engine's answer is, and how it is called. An engine that says 4xx speaks of what it was asked."""
+    if status < 400:
+        return _NOBODYS
+    return (Origin.CLIENT, "") if status < 500 else (Origin.ENGINE, "engine_error")
+
+
+_NOBODYS = (Origin.NOBODY, "")

@@ -56,16 +56,14 @@ def usage_of(said: bytes) -> Usage:
 
 
 def _from_usage(found: dict[str, Any]) -> Usage:
-    prompt, completion = _first(found, "prompt_tokens", "input_tokens"), _first(found, *_COMPLETION)
+    prompt = _count(found.get("prompt_tokens", found.get("input_tokens")))
+    completion = _count(found.get("completion_tokens", found.get("output_tokens")))
     details = found.get("prompt_tokens_details") or found.get("input_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
     if cached is None and (read := _count(found.get("cache_read_input_tokens"))) is not None:
         # Anthropic counts what came from the cache apart.
         cached, prompt = read, None if prompt is None else prompt + read
     return Usage(prompt=prompt, cached=cached, completion=completion)
-
-
-_COMPLETION = ("completion_tokens", "output_tokens")
 
 
 def _from_timings(found: dict[str, Any]) -> Usage:
@@ -110,10 +108,6 @@ def _number_after(said: bytes, name: bytes) -> int | None:
     digits = said[start : start + 20]
     length = len(digits) - len(digits.lstrip(b"0123456789"))
     return int(digits[:length]) if length else None
-
-
-def _first(found: dict[str, Any], *names: str) -> int | None:
-    return next((count for name in names if (count := _count(found.get(name))) is not None), None)
 
 
 def _count(value: object) -> int | None:

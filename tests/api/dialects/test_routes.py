@@ -136,8 +136,10 @@ async def test_what_the_engine_speaks_is_passed_on_as_it_came(frontend: RunningF
     defaults = {"system": "Be kind.", "temperature": 0.5, "stop": ["x"], "repeat_penalty": 1.1}
     async with recorder(frontend, "llama-cpp", aliases=("alias",), defaults=defaults) as engine:
         body = b'{ "max_tokens":5 , "model" : "alias", "messages":[{"role":"user","content":"h\\u00e9"}],"x":1e0}'
-        status, answer = await frontend.call("POST", "/v1/messages", body, prefer="wait=3")
+        status, answer = await frontend.call("POST", "/v1/messages", body, anthropic_beta="b1", cookie="secret=1")
         assert (status, answer) == (200, {"path": "/v1/messages"})
+        assert engine.heard[-1].headers["Anthropic-Beta"] == "b1"
+        assert "Cookie" not in engine.heard[-1].headers
         sent = engine.heard[-1].beginning.decode()
         assert sent.endswith(
             '"max_tokens":5 , "model" : "chat", "messages":[{"role":"user","content":"h\\u00e9"}],"x":1e0}'

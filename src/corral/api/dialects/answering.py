@@ -91,8 +91,13 @@ async def _translate_stream(call: Call, answer: Answer, asked: Translation) -> N
 
 
 async def _engine_error(call: Call, answer: Answer) -> None:
-    body = call.envelope.engine_said(answer.status, await answer.read(), call.request_id)
-    await call.send_whole(answer.status, body, kept(answer.headers))
+    """An engine's own words, in the caller's envelope."""
+    body, said = await answer.read(), call.envelope.engine_said
+    if said is not None:
+        await call.send_whole(answer.status, said(answer.status, body, call.request_id), kept(answer.headers))
+    else:
+        await call.send_start(answer.status, [*answer.headers, (b"content-length", b"%d" % len(body))])
+        await call.send({"type": "http.response.body", "body": body})
 
 
 def read_json(raw: bytes) -> Json:

@@ -39,6 +39,8 @@ PATHS = {
 }
 # Whoever may be asked for the one may be asked for the other: it is the same in other words.
 SAME_AS = {"messages": "chat", "count_tokens": "chat", "responses": "chat", "translations": "transcriptions"}
+# Lines that change what a call means.
+_FORWARDED = ("anthropic-version", "anthropic-beta")
 # Which defaults of a model mean something to a call, and what they are called there. Other calls take all but `system`.
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "messages": {
@@ -138,6 +140,13 @@ class Call:
             traceparent=trace_context(headers.get("traceparent", "")),
             **more,
         )
+
+    def native_wish(self, model: Served, sent: bodies.Body, received_bytes: int) -> Wish:
+        """The request as it came, for an engine that speaks it: with the model's name and defaults in it."""
+        headers = self.request.headers
+        told = tuple((name.encode(), headers[name].encode("latin-1")) for name in _FORWARDED if name in headers)
+        body = native_body(sent, model, self.name)
+        return self.wish(model, self.name, body, received_bytes=received_bytes, headers=told)
 
     async def reply(self, value: object, headers: Headers | None = None) -> None:
         await self.send_whole(200, json.dumps(value, ensure_ascii=False).encode(), headers or [])

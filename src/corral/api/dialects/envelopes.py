@@ -26,10 +26,10 @@ OLLAMA_PATHS = frozenset(
 class Envelope:
     # An error of ours: the path, the error, the request's id.
     rendered: Callable[[str, CorralError, str], bytes]
-    # An engine's: status, body, the request's id.
-    engine_said: Callable[[int, bytes, str], bytes]
     # The last event of a stream that broke off.
     event: Callable[[CorralError], bytes]
+    # An engine's error: status, body, the request's id. None: engines speak this way themselves.
+    engine_said: Callable[[int, bytes, str], bytes] | None = None
     # What every answer has in its head: the request's id.
     head: Callable[[str], Headers] = lambda _: []
 
@@ -67,12 +67,7 @@ def _ollama_engine(_: int, body: bytes, request_id: str) -> bytes:
     return json.dumps(ollama.error_body(_engine_sentence(body))).encode()
 
 
-def _openai_engine(_: int, body: bytes, request_id: str) -> bytes:
-    del request_id
-    return body
-
-
-OPENAI = Envelope(rendered=openai_errors.rendered, engine_said=_openai_engine, event=openai_errors.event)
+OPENAI = Envelope(rendered=openai_errors.rendered, event=openai_errors.event)
 ANTHROPIC = Envelope(
     rendered=_anthropic,
     engine_said=_anthropic_engine,

@@ -17,7 +17,7 @@ from corral.api.dialects.calls import Call, chat_body
 from corral.api.dialects.envelopes import OLLAMA, Headers
 from corral.api.dialects.ollama import LATEST, Asked, Moment
 from corral.api.dialects.reading import Json, some_text
-from corral.api.dialects.routes import CallRoute
+from corral.api.dialects.routes import CallRoute, post
 from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
@@ -186,19 +186,15 @@ def _details(model: Served) -> Mapping[str, object]:
     }
 
 
-def _post(made: CallRoute) -> Route:
-    return Route(made.path, made, methods=["POST"])
-
-
 OLLAMA_ROUTES = [
-    _post(Chatted("/api/chat", ollama.read_chat)),
-    _post(Chatted("/api/generate", ollama.read_generate)),
-    _post(Embedded("/api/embed")),
-    _post(Embedded("/api/embeddings", is_old=True)),
-    _post(Shown("/api/show", "show", OLLAMA)),
+    post(Chatted("/api/chat", ollama.read_chat)),
+    post(Chatted("/api/generate", ollama.read_generate)),
+    post(Embedded("/api/embed")),
+    post(Embedded("/api/embeddings", is_old=True)),
+    post(Shown("/api/show", "show", OLLAMA)),
     Route("/api/tags", Told("/api/tags", _tags), methods=["GET"]),
     Route("/api/ps", Told("/api/ps", _loaded), methods=["GET"]),
     Route("/api/version", Told("/api/version", _version), methods=["GET"]),
-    *(_post(Refused(f"/api/{name}", name, OLLAMA)) for name in ("pull", "push", "create", "copy")),
+    *(post(Refused(f"/api/{name}", name, OLLAMA)) for name in ("pull", "push", "create", "copy")),
     Route("/api/delete", Refused("/api/delete", "delete", OLLAMA), methods=["DELETE"]),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -11,7 +12,12 @@ from corral.domain.errors import InvalidRequest
 
 Json = dict[str, Any]
 # The first bytes of pictures; Ollama's clients send them without saying what they are.
-_PICTURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
+_PICTURES = {
+    re.compile(rb"\x89PNG"): "png",
+    re.compile(rb"\xff\xd8\xff"): "jpeg",
+    re.compile(rb"GIF8"): "gif",
+    re.compile(rb"RIFF....WEBP", re.DOTALL): "webp",
+}
 _HEAD_CHARS = 16
 
 
@@ -95,7 +101,7 @@ def picture(data: str, where: str) -> str:
         head = base64.b64decode(data[:_HEAD_CHARS], validate=True)
     except (binascii.Error, ValueError) as error:
         raise wrong(where, "a picture in base64") from error
-    kind = next((name for magic, name in _PICTURES.items() if head.startswith(magic)), None)
+    kind = next((name for magic, name in _PICTURES.items() if magic.match(head)), None)
     if kind is None:
         raise wrong(where, "a PNG, JPEG, GIF or WebP picture")
     return data_url(f"image/{kind}", data)

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from corral.api.dialects import anthropic, responses
 from corral.api.dialects.answering import pass_on, translate
-from corral.api.dialects.calls import PATHS, Call, native_body
+from corral.api.dialects.calls import PATHS, Call
 from corral.api.dialects.chats import Translation
 from corral.api.dialects.envelopes import ANTHROPIC, OPENAI, Envelope
 from corral.api.dialects.reading import Json
@@ -26,7 +26,6 @@ from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge
-from corral.serving.gateway import Wish
 from corral.store.use import Served
 
 # An engine says so where it does not have a path, or only an older version of it runs.
@@ -82,7 +81,7 @@ class Passed(CallRoute):
         sent = bodies.read(raw)
         model = await call.model(sent.model)
         call.require(model, self.call)
-        wish = call.wish(model, self.call, native_body(sent, model, self.call), received_bytes=len(raw))
+        wish = call.native_wish(model, sent, len(raw))
 
         async def work() -> None:
             await pass_on(call, wish)
@@ -106,9 +105,7 @@ class Translated(CallRoute):
         raw = await call.request.body()
         sent = bodies.read(raw)
         model = await call.model(sent.model)
-        native: Wish | None = None
-        if call.speaks(model, self.call):
-            native = call.wish(model, self.call, native_body(sent, model, self.call), received_bytes=len(raw))
+        native = call.native_wish(model, sent, len(raw)) if call.speaks(model, self.call) else None
 
         async def work() -> None:
             if native is not None and await pass_on(call, native, gives_up_on=_NOT_THERE):
@@ -128,15 +125,13 @@ def _read_response(call: Call, body: Json, model: Served) -> Translation:
     return responses.read(body, model=model.name, answer_id=call.new_id(), created_at=created_at)
 
 
-def _route(call: str, made: type[Passed], envelope: Envelope = OPENAI) -> Route:
-    return Route(PATHS[call], made(PATHS[call], call, envelope), methods=["POST"])
+def post(made: CallRoute) -> Route:
+    return Route(made.path, made, methods=["POST"])
 
 
 V1_ROUTES = [
-    Route(PATHS["messages"], Translated(PATHS["messages"], "messages", ANTHROPIC, _read_message), methods=["POST"]),
-    Route(PATHS["responses"], Translated(PATHS["responses"], "responses", OPENAI, _read_response), methods=["POST"]),
-    _route("count_tokens", Passed, ANTHROPIC),
-    _route("rerank", Passed),
-    _route("speech", Passed),
-    _route("images", Passed),
+    post(Translated(PATHS["responses"], "responses", OPENAI, _read_response)),
+    *(post(Passed(PATHS[call], call, OPENAI)) for call in ("rerank", "speech", "images")),
+    post(Translated(PATHS["messages"], "messages", ANTHROPIC, _read_message)),
+    post(Passed(PATHS["count_tokens"], "count_tokens", ANTHROPIC)),
 ]

@@ -12,14 +12,13 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from typing import IO
 
-from starlette.routing import Route
 from starlette.types import Message, Receive
 
 from corral.api.dialects.answering import pass_on
 from corral.api.dialects.calls import PATHS, Call
 from corral.api.dialects.envelopes import OPENAI
 from corral.api.dialects.multipart import FormReader, ModelName, boundary_of, malformed
-from corral.api.dialects.routes import CallRoute, Passed
+from corral.api.dialects.routes import CallRoute, Passed, post
 from corral.api.openai.leaving import while_there
 from corral.store.use import Served
 
@@ -144,7 +143,4 @@ class Uploaded(CallRoute):
         await pass_on(call, wish, rest)
 
 
-UPLOAD_ROUTES = [
-    Route(PATHS[call], Uploaded(PATHS[call], call, OPENAI), methods=["POST"])
-    for call in ("transcriptions", "translations")
-]
+UPLOAD_ROUTES = [post(Uploaded(PATHS[call], call, OPENAI)) for call in ("transcriptions", "translations")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -69,6 +70,29 @@ def test_everybody_can_be_told_at_once() -> None:
 
 
 costs = st.integers(1, 5000)
+
+
+def by_the_book(lanes: dict[str, list[int]], quantum: int) -> Iterator[tuple[str, int]]:
+    """Deficit round robin as it is written down, one round after the other."""
+    deficits = dict.fromkeys(lanes, 0)
+    while lanes:
+        for who in tuple(lanes):
+            deficits[who] += quantum
+            while lanes[who] and lanes[who][0] <= deficits[who]:
+                deficits[who] -= lanes[who][0]
+                yield who, lanes[who].pop(0)
+            if not lanes[who]:
+                del lanes[who]
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.lists(costs, min_size=1, max_size=8)), st.integers(1, 700))
+def test_rounds_that_serve_nobody_are_skipped_without_a_difference(lanes: dict[str, list[int]], quantum: int) -> None:
+    turns: Turns[tuple[str, int]] = Turns(quantum)
+    for who, own in lanes.items():
+        for cost in own:
+            turns.add(who, cost, (who, cost))
+    expected = list(by_the_book({who: list(own) for who, own in lanes.items()}, quantum))
+    assert [turns.take() for _ in range(len(turns))] == expected
 
 
 @pytest.mark.behaviour("GW-66")

@@ -140,3 +140,55 @@ async def test_the_key_of_an_agent_node_asks_models_and_is_never_given_more(fron
     status, refused = await frontend.call("PATCH", f"/api/keys/{me['key_id']}", {"scope": "admin"})
     assert (status, assert_envelope(refused)["code"]) == (409, "key_of_node")
     assert (await _patch(frontend, me["key_id"], models=["small-*"]))["models"] == ["small-*"]
+
+
+async def _works(frontend: RunningFrontend, secret: str) -> bool:
+    return (await frontend.call("GET", "/api/me", key=secret))[0] == 200
+
+
+async def _rotate(frontend: RunningFrontend, key_id: str, body: Any = None) -> Any:
+    status, made = await frontend.call("POST", f"/api/keys/{key_id}/rotate", body)
+    assert status == 201, made
+    return made
+
+
+@pytest.mark.behaviour("GW-129")
+async def test_with_a_grace_both_secrets_work_on_every_frontend_and_the_one_before_them_does_not(
+    frontend: RunningFrontend, database_url: str
+) -> None:
+    async with running_frontend(database_url) as other:
+        first = await make_key(frontend, scope="infer")
+        second = await _rotate(frontend, first["id"], {"grace_s": 3600})
+        assert second["previous_until"]
+        for place in (frontend, other):
+            assert await _works(place, first["key"])
+            assert await _works(place, second["key"])
+        me = (await frontend.call("GET", "/api/me", key=first["key"]))[1]
+        assert (me["key_id"], me["scope"]) == (first["id"], "infer")
+        third = await _rotate(frontend, first["id"], {"grace_s": 3600})
+        assert [await _works(frontend, one["key"]) for one in (first, second, third)] == [False, True, True]
+        await _rotate(frontend, first["id"])
+        assert [await _works(frontend, one["key"]) for one in (first, second, third)] == [False, False, False]
+
+
+@pytest.mark.behaviour("GW-129")
+async def test_the_old_secret_ends_with_its_grace_and_with_the_key(frontend: RunningFrontend) -> None:
+    first = await make_key(frontend, scope="infer")
+    second = await _rotate(frontend, first["id"], {"grace_s": 0.3})
+
+    async def is_over() -> bool:
+        return not await _works(frontend, first["key"])
+
+    await eventually(is_over)
+    assert (await frontend.call("GET", f"/api/keys/{first['id']}"))[1]["previous_until"] is None
+    third = await _rotate(frontend, first["id"], {"grace_s": 3600})
+    await frontend.call("DELETE", f"/api/keys/{first['id']}")
+    assert [await _works(frontend, one["key"]) for one in (second, third)] == [False, False]
+
+
+@pytest.mark.behaviour("GW-129")
+async def test_a_grace_that_makes_no_sense_rotates_nothing(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend)
+    for body in ({"grace_s": 0}, {"grace_s": -1}, {"grace_s": 1e9}, {"grace": 5}):
+        assert (await frontend.call("POST", f"/api/keys/{made['id']}/rotate", body))[0] == 400
+    assert await _works(frontend, made["key"])

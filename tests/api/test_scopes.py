@@ -27,20 +27,20 @@ FOR_ASKING = (
     *(f"/api/{call}" for call in ("copy", "create", "delete", "pull", "push")),
 )
 FOR_OPERATING = (
+    "/api/backend-intents",
     "/api/backends",
     "/api/cluster",
     "/api/events",
     "/api/files",
     "/api/fleet",
-    "/api/galleries",
-    "/api/gateway",
-    "/api/intents",
     "/api/live",
     "/api/models",
     "/api/nodes",
     "/api/operations",
+    "/api/plan",
     "/api/rules",
     "/api/usage",
+    "/backend",
     "/backends",
     "/models",
 )

@@ -21,6 +21,10 @@ from tests.support.nodes import PretendNode, join_token
 ASKING_WORKERS = ("/processes", "/backend-logs", "/backend-logs/{key}")
 # Nothing is being loaded, no content is here, and two revisions have to be named.
 NOT_THERE = ("/load-status", "/blobs/{sha256}", "/chunks", "/diff/{name}", "/models/job/{uid}", "/models/jobs/{uid}")
+# For browsers: this one has no cookie, and there is no provider.
+SESSIONS = ("/session", "/session/oidc", "/session/oidc/callback")
+PASSWORD = "the password of a person"
+IDS = ("id", "operation", "key id", "user id")
 MODEL = "fake-chat"
 READING = [operation for operation in operations() if operation.method == "GET" and operation.template not in STREAMS]
 
@@ -34,6 +38,10 @@ async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
     assert status == 201, answer
     made = await make_key(frontend, name="person")
     _, rotated = await frontend.call("POST", f"/api/keys/{made['id']}/rotate", Idempotency_Key="idem-secret-7")
+    _, user = await frontend.call("POST", "/api/users", {"name": "ada", "password": PASSWORD})
+    async with frontend.http.post(f"{frontend.url}/api/session", json={"name": "ada", "password": PASSWORD}) as session:
+        cookie = session.cookies["corral_session"].value
+    frontend.http.cookie_jar.clear()
     await worker.heartbeat()
     status, admitted = await worker.admin("POST", "/backends/install", {"backend": "fake"})
     assert status == 202, admitted
@@ -51,13 +59,17 @@ async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
         "new key": rotated["key"],
         "admin key": ADMIN_KEY,
         "idempotency key": "idem-secret-7",
+        "password": PASSWORD,
+        "session": cookie,
         "id": worker.id,
+        "key id": made["id"],
+        "user id": user["id"],
     }
 
 
 def _assert_none_in(secrets: dict[str, str], haystack: str, where: str) -> None:
     for what, secret in secrets.items():
-        if what not in ("id", "operation"):
+        if what not in IDS:
             assert secret not in haystack, f"{what} in {where}"
             assert secret[10:26] not in haystack, f"part of {what} in {where}"
 
@@ -73,10 +85,12 @@ async def test_no_answer_to_a_reading_call_holds_a_secret(frontend: RunningFront
             uid=secrets["operation"],
             name=MODEL,
             model=MODEL,
+            key_id=secrets["key id"],
+            user_id=secrets["user id"],
         )
         key = secrets["worker credential"] if operation.is_for_nodes else ADMIN_KEY
         status, answer = await frontend.call("GET", path, key=key)
-        is_there = status == 200 or operation.template.endswith(("/readyz", *ASKING_WORKERS, *NOT_THERE))
+        is_there = status == 200 or operation.template.endswith(("/readyz", *ASKING_WORKERS, *NOT_THERE, *SESSIONS))
         assert is_there, f"{operation}: {answer}"
         _assert_none_in(secrets, json.dumps(answer), str(operation))
 

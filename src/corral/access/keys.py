@@ -87,13 +87,15 @@ async def change_key(tx: Transaction, key_id: str, change: KeyChange, actor: str
     return key
 
 
-async def rotate_key(tx: Transaction, ids: Ids, key_id: str, actor: str) -> tuple[ApiKey, str]:
-    """The same key with a new secret; the old one stops working at once."""
-    before = await store.get_key(tx, key_id)
+async def rotate_key(
+    tx: Transaction, ids: Ids, key_id: str, actor: str, grace_s: float | None = None
+) -> tuple[ApiKey, str]:
+    """The same key with a new secret; the old one stops working at once, or after the grace."""
+    before = await store.lock_key(tx, key_id)
     if before.state is SecretState.REVOKED:
         raise _stays_revoked()
     secret = make_secret(ADMIN_KEY_PREFIX, ids)
-    key = await store.rotate_key(tx, key_id, hash_secret(secret), shown_prefix(secret))
+    key = await store.rotate_key(tx, key_id, hash_secret(secret), shown_prefix(secret), grace_s)
     await store.record(tx, actor, "key.rotate", key_id, key.name)
     await outbox.append(tx, "key.rotated", key_id, {"name": key.name})
     return key, secret

@@ -67,6 +67,8 @@ def key_in_full(key: KeyOut, now: datetime, *, colour: bool) -> str:
         "expires": render.until(key.expires_at, now),
         "created": f"{render.age(key.created_at, now)} ago by {key.created_by}",
     }
+    if key.previous_until is not None:
+        facts["old secret"] = f"ends {render.until(key.previous_until, now)}"
     if key.user_name is not None:
         facts["user"] = key.user_name
     if not key.limits:
@@ -137,7 +139,7 @@ def pick_id(items: Sequence[T], said: str) -> str:
     return meant[0].id if meant else said
 
 
-def lifetime_s(text: str | None) -> float | None:
+def lifetime_s(text: str | None, flag: str = "--expires") -> float | None:
     """`1h`, `30d`, a number of seconds; `never` for no end."""
     # The settings' own grammar, so that a duration is written in one way everywhere.
     from corral.app.settings.values import parse_duration_s
@@ -147,4 +149,4 @@ def lifetime_s(text: str | None) -> float | None:
     try:
         return parse_duration_s(text)
     except ValueError as error:
-        raise InvalidRequest(f"--expires {error}", hint="`never` makes it last until it is revoked.") from error
+        raise InvalidRequest(f"{flag} {error}", hint="`never` makes it last until it is revoked.") from error

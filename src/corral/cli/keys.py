@@ -177,13 +177,25 @@ async def revoke_key(session: Session, key: Key) -> None:
 
 
 @client_command(app, "rotate")
-async def rotate_key(session: Session, key: Key) -> None:
+async def rotate_key(
+    session: Session,
+    key: Key,
+    *,
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            "--grace", metavar="DURATION", help="The old one works so long: 1h, 7d.", show_default="not at all"
+        ),
+    ] = None,
+) -> None:
     """Replace a key by a new one of the same name. The new one is shown this once."""
-    from corral.cli.access_views import pick_id
+    from corral.cli.access_views import lifetime_s, pick_id
 
-    made = await session.client.keys.rotate(pick_id(await session.client.keys.list(), key))
+    key_id = pick_id(await session.client.keys.list(), key)
+    made = await session.client.keys.rotate(key_id, grace_s=lifetime_s(grace, "--grace"))
     if session.as_json:
         render.write_json(made.model_dump(mode="json"))
         return
     render.write(made.key)
-    render.say(f"\nIt is not shown again, and takes the place of the old key {render.clean(made.name)}.")
+    end = f"; the old one works until {render.moment(made.previous_until)}" if made.previous_until else ""
+    render.say(f"\nIt is not shown again, and takes the place of the old key {render.clean(made.name)}{end}.")

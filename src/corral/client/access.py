@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from corral.client.http import Call, Transport
-from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, TokenIn, TokenMade, TokenOut
+from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, RotateIn, TokenIn, TokenMade, TokenOut
 from corral.wire.users import MeOut, UserIn, UserOut, UserPatch
 
 
@@ -50,9 +50,10 @@ class KeyCalls:
     async def revoke(self, key_id: str) -> KeyOut:
         return await self._transport.fetch(Call(method="DELETE", path=f"/api/keys/{quote(key_id, safe='')}"), KeyOut)
 
-    async def rotate(self, key_id: str) -> KeyMade:
+    async def rotate(self, key_id: str, *, grace_s: float | None = None) -> KeyMade:
         path = f"/api/keys/{quote(key_id, safe='')}/rotate"
-        return await self._transport.fetch(Call(method="POST", path=path, creates=True), KeyMade)
+        body = None if grace_s is None else RotateIn(grace_s=grace_s)
+        return await self._transport.fetch(Call(method="POST", path=path, body=body, creates=True), KeyMade)
 
 
 class UserCalls:

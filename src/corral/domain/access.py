@@ -104,6 +104,8 @@ class ApiKey:
     # Patterns such as `llama-*`; None: every model.
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
+    # Until when the secret before this one works; None: there is none that does.
+    previous_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

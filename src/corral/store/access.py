@@ -16,6 +16,7 @@ from corral.store.database import Transaction, as_uuid
 from corral.store.schema import NOW, api_keys, audit, idempotency_keys, join_tokens
 from corral.store.tenant_schema import key_limits, users
 
+_HAS_PREVIOUS = func.coalesce(api_keys.c.previous_until > func.corral_now(), literal(value=False))
 _LIMIT_FIELDS = tuple(field.name for field in fields(KeyLimit))
 
 
@@ -107,6 +108,7 @@ def _keys() -> Select[Any]:
     return select(
         api_keys,
         state.label("state"),
+        _HAS_PREVIOUS.label("has_previous"),
         users.c.name.label("user_name"),
         users.c.scope.label("user_scope"),
         limits.label("limits"),
@@ -129,6 +131,7 @@ def _to_key(row: Any) -> ApiKey:
         user_name=row.user_name,
         models=_to_models(row),
         limits=_to_limits(row),
+        previous_until=row.previous_until if row.has_previous else None,
     )
 
 
@@ -200,9 +203,11 @@ async def lock_key(tx: Transaction, key_id: str) -> ApiKey:
     return await get_key(tx, key_id)
 
 
-async def rotate_key(tx: Transaction, key_id: str, secret_hash: str, prefix: str) -> ApiKey:
-    await get_key(tx, key_id)
-    await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(hash=secret_hash, prefix=prefix))
+async def rotate_key(tx: Transaction, key_id: str, secret_hash: str, prefix: str, grace_s: float | None) -> ApiKey:
+    """With a grace the secret until now works for so long; the one before it never does."""
+    previous = (None, None) if grace_s is None else (api_keys.c.hash, _expiry(grace_s))
+    values = {"hash": secret_hash, "prefix": prefix, "previous_hash": previous[0], "previous_until": previous[1]}
+    await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(**values))
     return await get_key(tx, key_id)
 
 
@@ -249,17 +254,34 @@ async def delete_node_keys(tx: Transaction, node_id: str) -> None:
 
 async def find_principal(tx: Transaction, secret_hash: str) -> Principal | None:
     """The holder of an active key."""
-    row = (await tx.execute(_keys().where(api_keys.c.hash == secret_hash))).one_or_none()
+    is_shown = (api_keys.c.hash == secret_hash) | ((api_keys.c.previous_hash == secret_hash) & _HAS_PREVIOUS)
+    row = (await tx.execute(_keys().where(is_shown))).one_or_none()
     if row is None or row.state != SecretState.ACTIVE:
         return None
     return _to_principal(row)
 
 
 async def list_active_key_hashes(tx: Transaction) -> list[tuple[str, Principal, float | None]]:
-    """Hash, holder and seconds left of every key that works now."""
-    active = _keys().add_columns(func.extract("epoch", api_keys.c.expires_at - func.corral_now()).label("left_s"))
-    rows = await tx.execute(active.where(api_keys.c.revoked_at.is_(None)))
-    return [(row.hash, _to_principal(row), _seconds(row.left_s)) for row in rows if row.state == SecretState.ACTIVE]
+    """Hash, holder and seconds left of every secret that works now."""
+    rows = await tx.execute(
+        _keys()
+        .add_columns(_left_s(api_keys.c.expires_at, "left_s"), _left_s(api_keys.c.previous_until, "previous_left_s"))
+        .where(api_keys.c.revoked_at.is_(None))
+    )
+    hashes: list[tuple[str, Principal, float | None]] = []
+    for row in rows:
+        if row.state != SecretState.ACTIVE:
+            continue
+        principal, left_s = _to_principal(row), _seconds(row.left_s)
+        hashes.append((row.hash, principal, left_s))
+        if row.has_previous:
+            previous_s = float(row.previous_left_s)
+            hashes.append((row.previous_hash, principal, previous_s if left_s is None else min(left_s, previous_s)))
+    return hashes
+
+
+def _left_s(end: Any, name: str) -> Any:
+    return func.extract("epoch", end - func.corral_now()).label(name)
 
 
 def _seconds(value: Any) -> float | None:

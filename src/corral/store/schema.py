@@ -224,6 +224,9 @@ api_keys = Table(
     Column("name", String(100), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
     Column("prefix", String(16), nullable=False),
+    # The secret before this one, for as long as it still works.
+    Column("previous_hash", String(64), index=True),
+    Column("previous_until", TIME),
     # A key that belongs to an agent node goes with it and is no admin's.
     Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE")),
     Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE")),

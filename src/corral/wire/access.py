@@ -117,6 +117,12 @@ class KeyPatch(Strict):
     expires_in_s: Lifetime | None = Field(default=None, description="From now on; null: it does not expire.")
 
 
+class RotateIn(Strict):
+    grace_s: Annotated[float, Field(gt=0, le=30 * 24 * 3600)] | None = Field(
+        default=None, description="How long the old secret still works; null: it stops at once."
+    )
+
+
 class LimitOut(Lenient):
     model: str = Field(default="", description="Empty: all models together.")
     requests_per_minute: int | None = None
@@ -140,6 +146,7 @@ class KeyOut(Lenient):
     node_id: str | None = Field(default=None, description="The agent node that it belongs to.")
     models: list[str] | None = Field(default=None, description="Patterns of what it may ask; null: every model.")
     limits: list[LimitOut] = Field(default=[])
+    previous_until: datetime | None = Field(default=None, description="The secret before this one works until then.")
 
 
 class KeyMade(KeyOut):

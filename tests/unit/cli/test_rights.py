@@ -60,6 +60,17 @@ def _said(limit):
     return {name: value for name, value in limit.items() if value is not None}
 
 
+@pytest.mark.behaviour("GW-129")
+def test_a_rotated_key_may_leave_the_old_one_some_time(corral, frontend):
+    frontend.on("GET /api/keys", json_answer([a_key()]))
+    frontend.on("POST /api/keys/k1/rotate", json_answer(a_key(key="ck_newer", previous_until=NOON.isoformat()), 201))
+    outcome = corral("keys", "rotate", "ci", "--grace", "1h")
+    assert outcome.out == "ck_newer\n"
+    assert "the old one works until" in outcome.err
+    assert bodies(frontend, "POST /api/keys/k1/rotate") == [{"grace_s": 3600}]
+    assert corral("keys", "rotate", "ci", "--grace", "soon").err.startswith("error: --grace is not a duration")
+
+
 @pytest.mark.behaviour("GW-130")
 def test_a_change_sends_only_what_was_said(corral, frontend):
     frontend.on("GET /api/keys", json_answer([a_key()]))

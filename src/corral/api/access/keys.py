@@ -14,7 +14,7 @@ from corral.domain.errors import NotFound
 from corral.store import access as store
 from corral.store import access_users as user_store
 from corral.store.database import Transaction
-from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, LimitIn
+from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, LimitIn, RotateIn
 
 router = APIRouter(prefix="/api", tags=["access"])
 
@@ -75,11 +75,15 @@ async def change_key(parts: PartsIn, admin: AdminIn, key_id: str, body: KeyPatch
 
 
 @router.post("/keys/{key_id}/rotate", status_code=201, response_model=KeyMade)
-async def rotate_key(request: Request, parts: PartsIn, admin: AdminIn, key_id: str) -> Response:
-    """A new secret for the same key. The old one stops working: here before this answer, elsewhere a moment later."""
+async def rotate_key(
+    request: Request, parts: PartsIn, admin: AdminIn, key_id: str, body: RotateIn | None = None
+) -> Response:
+    """A new secret for the same key. The old one stops working after the grace; without one here before this answer,
+    elsewhere a moment later."""
+    grace_s = body.grace_s if body else None
 
     async def work(tx: Transaction) -> KeyMade:
-        key, secret = await keys.rotate_key(tx, parts.ids, key_id, admin.name)
+        key, secret = await keys.rotate_key(tx, parts.ids, key_id, admin.name, grace_s)
         return KeyMade(**asdict(key), key=secret)
 
     answer = await once(request, parts.database, admin, work)

@@ -53,7 +53,7 @@ async def list_users(parts: PartsIn, _: AdminIn) -> list[UserOut]:
 
 @router.get("/users/{user_id}")
 async def show_user(parts: PartsIn, _: AdminIn, user_id: str) -> UserOut:
-    """One user."""
+    """One user, and what they may."""
     async with parts.database.transaction() as tx:
         return _out(await store.get_user(tx, user_id))
 

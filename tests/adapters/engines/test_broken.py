@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 import subprocess
@@ -71,6 +72,14 @@ async def test_nobody_at_an_address_is_told_apart_from_everything_else(engines: 
     listener = await ask(engines, f"{host}:{free_port()}")
     assert type(listener.error) is EngineRefused
     assert "Nobody listens" in listener.error.message
+
+
+@pytest.mark.behaviour("GW-3")
+@pytest.mark.parametrize(("second", "kind"), [(errno.ECONNREFUSED, EngineRefused), (errno.EHOSTUNREACH, EngineLost)])
+def test_a_name_with_several_addresses_is_refused_when_all_of_them_are(second: int, kind: type[Exception]) -> None:
+    """In the words of both loops: such an error has no number of its own."""
+    causes = f"[Errno {errno.ECONNREFUSED}] Connect call failed, [Errno {second}] Connect call failed"
+    assert type(lines._why_not("a:1", OSError(f"Multiple exceptions: {causes}"))) is kind
 
 
 @pytest.mark.behaviour("GW-3")

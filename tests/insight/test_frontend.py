@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from corral.adapters.traces import OtlpSpans
+from corral.api.insight import live
 from corral.api.insight.families import FAMILIES
 from corral.domain.answered import Answered
 from corral.domain.errors import StoreUnavailable
@@ -166,11 +168,19 @@ async def test_the_live_view_is_told_from_memory_while_postgresql_is_away(
     def away() -> None:
         raise StoreUnavailable("The database is away.")
 
+    @asynccontextmanager
+    async def silent() -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
     await scene.ask()
     with monkeypatch.context() as outage:
         outage.setattr(scene.frontend.database, "transaction", away)
         (model,) = (await scene.live())["models"]
         assert [replica["node"] for replica in model["replicas"]] == ["gpu-a"]
+        outage.setattr(live, "LOOK_LIMIT_S", 0.01)
+        outage.setattr(scene.frontend.database, "transaction", silent)
+        assert [model["name"] for model in (await scene.live())["models"]] == ["chat"]
         scene.frontend.core.health.store_is_away(StoreUnavailable("The database is away."))
         found = await scene.live()
         assert any("PostgreSQL" in sentence for sentence in found["degraded"])

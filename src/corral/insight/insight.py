@@ -70,8 +70,9 @@ class Insight:
 
     def open_breakers(self) -> dict[str, int]:
         """By model, how many replicas are left out."""
-        counts = dict.fromkeys((breaker.model for breaker in self.fleet.breakers().values()), 0)
-        for breaker in self.fleet.breakers().values():
+        breakers = self.fleet.breakers().values()
+        counts = dict.fromkeys((breaker.model for breaker in breakers), 0)
+        for breaker in breakers:
             counts[breaker.model] += breaker.state != "closed"
         return counts
 

@@ -7,6 +7,7 @@ frontend; requests in flight and waiting are those of all.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ from corral.store import scaling as scaling_store
 from corral.wire.live import LiveModel, LiveOut, LiveReplica, PaceOut
 
 router = APIRouter(tags=["cluster"])
+# Whoever looks once a second wants an answer, be it without what PostgreSQL knows.
+LOOK_LIMIT_S = 2.0
 _STILL = PaceOut()
 
 
@@ -57,11 +60,11 @@ async def live(parts: PartsIn, _: OperateIn) -> LiveOut:
 async def _read(parts: Parts) -> _Registry:
     if parts.health.store is None:
         try:
-            async with parts.database.transaction() as tx:
+            async with asyncio.timeout(LOOK_LIMIT_S), parts.database.transaction() as tx:
                 return _Registry(
                     replicas=await replica_store.list_replicas(tx), waiting=await scaling_store.list_waiting(tx)
                 )
-        except StoreUnavailable:
+        except (StoreUnavailable, TimeoutError):
             pass  # It has just gone; what is in memory is told instead.
     snapshot = _snapshot(parts)
     known = [replica for model in snapshot.list_models() for replica in snapshot.open_replicas(model)]

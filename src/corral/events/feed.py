@@ -46,11 +46,6 @@ class Feed:
         self._moved = asyncio.Event()
         self.position: Position | None = None
 
-    @property
-    def is_away(self) -> bool:
-        """PostgreSQL did not answer when the feed last asked, which is at most a second ago."""
-        return self._was_away
-
     async def begin(self) -> None:
         """Start from now: what came before is covered by reading the state after this."""
         async with self._database.transaction() as tx:

@@ -179,7 +179,9 @@ async def test_the_last_one_who_leaves_at_its_turn_leaves_the_seat_free() -> Non
 async def test_a_full_queue_is_429_with_the_time_that_it_will_take() -> None:
     _, bench = bench_with(queue_max=2)
     held = take(bench)
-    held.succeeded(30.0, 1.0)
+    bench.seats[0].learn(1.0, 1.0)
+    for _ in range(200):
+        bench.seats[0].learn(30.0, 1.0)
     line = Line(bench)
     await line.join("a")
     await line.join("a")

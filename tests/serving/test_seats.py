@@ -123,6 +123,19 @@ def test_answers_teach_and_a_quiet_replica_is_given_another_chance(clock: HandCl
     assert learnt == pytest.approx(bench.typical_s, rel=0.1)
 
 
+def test_what_is_assumed_of_a_new_replica_follows_what_the_others_have_become(clock: HandClock) -> None:
+    seats, bench = bench_with("abc", clock)
+    for name in "ab":
+        seat(seats, name).learn(1.0, 0.1)
+    for _ in range(100):
+        for name in "ab":
+            seat(seats, name).learn(20.0, 0.1)
+    seats.fade(2.0)
+    term = {one.replica_id: one for one in bench.explain()}["c"]
+    assert term.seconds == pytest.approx(20.0, rel=0.01)
+    assert term.expected_s == pytest.approx(20.0 / 64, rel=0.01)
+
+
 def test_an_answer_that_says_nothing_about_speed_teaches_nothing(clock: HandClock) -> None:
     seats, bench = bench_with("a", clock)
     with take(bench) as held:

@@ -135,11 +135,6 @@ class Seat:
             self._step_s = step_s(self.bench.capacity, self.seconds)
             self._count()
 
-    def fade(self, quiet_s: float) -> None:
-        if self.seconds is not None:
-            self.seconds = faded(self.seconds, self.bench.typical_s, quiet_s)
-            self.weigh()
-
     def term(self, now: float) -> Term:
         return Term(
             replica_id=self.replica.id,
@@ -249,6 +244,14 @@ class Bench:
         for seat in self.seats:
             seat.weigh()
 
+    def fade(self, quiet_s: float) -> None:
+        if len(self.seats) > 1:
+            self.typical_s = typical_s(seat.seconds for seat in self.seats)
+            for seat in self.seats:
+                if seat.seconds is not None and not seat.own and not seat.is_used:
+                    seat.seconds = faded(seat.seconds, self.typical_s, quiet_s)
+                seat.weigh()
+
     def take(self, without: Collection[str] = ()) -> Held | None:
         """A replica with room, counted from now on; None if none has."""
         seat = self._careful_pick(without) if without or self._has_tripped else self._policy.pick(self.seats)
@@ -307,8 +310,8 @@ class Bench:
         return min(with_room, key=lambda seat: seat.breaker.until or 0.0, default=None)
 
     def _when(self, waiting: int) -> dict[str, object]:
-        room = sum(seat.room for seat in self.seats)
-        return {"retry_after_s": retry_after_s(waiting, room, self.typical_s), "waiting": waiting}
+        room, seconds = sum(seat.room for seat in self.seats), typical_s(seat.seconds for seat in self.seats)
+        return {"retry_after_s": retry_after_s(waiting, room, seconds), "waiting": waiting}
 
 
 class Seats:
@@ -366,9 +369,8 @@ class Seats:
 
     def fade(self, quiet_s: float) -> None:
         """What was learnt of replicas that nobody has asked for so long fades."""
-        for seat in self._seats.values():
-            if not seat.own and not seat.is_used:
-                seat.fade(quiet_s)
+        for bench in self._benches.values():
+            bench.fade(quiet_s)
 
     def serve_waiting(self) -> None:
         """Give those who wait what has become free without anybody letting go of it: a breaker's time is over, another

@@ -63,6 +63,18 @@ def test_a_conversation_is_the_same_conversation() -> None:
 
 
 @pytest.mark.behaviour("GW-80")
+def test_results_of_tools_alone_are_no_words_of_the_user() -> None:
+    used = [{"type": "tool_use", "id": name, "name": "weather", "input": {}} for name in ("t1", "t2")]
+    results = [
+        {"type": "tool_result", "tool_use_id": "t1", "content": "rain"},
+        {"type": "tool_result", "tool_use_id": "t2"},
+    ]
+    chat = read(messages=[{"role": "assistant", "content": used}, {"role": "user", "content": results}]).chat
+    assert [message["role"] for message in chat["messages"]] == ["assistant", "tool", "tool"]
+    assert [message["content"] for message in chat["messages"]] == [None, "rain", ""]
+
+
+@pytest.mark.behaviour("GW-80")
 def test_everything_else_that_is_asked_has_its_word_in_a_chat() -> None:
     chat = read(
         stop_sequences=["\n"],

@@ -81,6 +81,17 @@ def test_a_chat_with_everything_is_the_same_chat() -> None:
 
 
 @pytest.mark.behaviour("GW-85")
+def test_results_of_one_tool_belong_to_its_calls_in_their_order() -> None:
+    call = {"function": {"name": "weather", "arguments": {}}}
+    result = {"role": "tool", "tool_name": "weather", "content": "rain"}
+    asked = [{"role": "assistant", "content": "", "tool_calls": [call, call]}, result, result]
+    messages = chat(messages=asked).chat["messages"]
+    assert [message.get("tool_call_id") for message in messages] == [None, "call_0", "call_1"]
+    with pytest.raises(InvalidRequest, match="a call of this tool"):
+        chat(messages=[*asked, result])
+
+
+@pytest.mark.behaviour("GW-85")
 def test_a_text_is_a_chat_and_a_raw_one_is_none() -> None:
     asked = generate(system="Be kind.", format="json", context=[], template="", suffix="")
     assert asked.call == "chat"

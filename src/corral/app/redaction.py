@@ -1,8 +1,8 @@
 """Secrets are masked before text leaves the process: in logs, in `config show`, in errors about addresses.
 
-Masked are values under telling keys, passwords in addresses, our own credentials (`ck_`, `cj_`, `cn_`), NATS seeds and
-JWTs, wherever in a text they stand. A secret without any of these marks cannot be recognised: keep those in fields
-with a telling name.
+Masked are values under telling keys, passwords in addresses, our own credentials (`ck_`, `cj_`, `cn_`, `cs_`), NATS
+seeds and JWTs, wherever in a text they stand. A secret without any of these marks cannot be recognised: keep those in
+fields with a telling name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _USERINFO = re.compile(
 )
 _PASSWORD_PARAMETER = re.compile(r"(?P<key>\b(?:password|sslpassword|token|api_?key)=)[^\s&;,'\"]+", re.I)
 _BEARER = re.compile(r"(?P<scheme>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.I)
-_OUR_SECRET = re.compile(r"(?<![A-Za-z0-9])(?P<prefix>c[kjn]_)[A-Za-z0-9_-]{8,}")
+_OUR_SECRET = re.compile(r"(?<![A-Za-z0-9])(?P<prefix>c[kjns]_)[A-Za-z0-9_-]{8,}")
 # Without a leading word boundary: a seed glued to other text is still a seed.
 _SEED = re.compile(r"S[AOUNCX][A-Z2-7]{56}")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")

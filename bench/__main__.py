@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import psutil
 
 from bench import cold_start, gateway, heartbeats, operations, placement, scaling, silence, staging, start
-from bench.gateway import streams
+from bench.gateway import idle, streams
 
 SUITE = {
     "start": start.run,
@@ -23,6 +23,7 @@ SUITE = {
     "cold_start": cold_start.run,
     "gateway": gateway.run,
     "streams": streams.run,
+    "idle": idle.run,
 }
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _MAIN = """
-daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; worker_rlimit_nofile 32768;
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; worker_rlimit_nofile 16384;
 events {{ worker_connections 16384; }}
 http {{
   access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000;

@@ -84,7 +84,7 @@ class MemoryTransport(asyncio.Transport):
         return default
 
 
-def _app(outcome: Outcome) -> Any:
+def _app(outcome: Outcome, waits_for: asyncio.Event | None = None) -> Any:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
         while True:
@@ -95,6 +95,8 @@ def _app(outcome: Outcome) -> Any:
             if not message.get("more_body"):
                 break
         outcome.requests.append(Request(scope["path"], body))
+        if waits_for is not None:
+            await waits_for.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
 
@@ -138,35 +140,45 @@ async def by_uvicorn(pieces: Sequence[bytes]) -> Outcome:
     """What uvicorn makes of them alone."""
     outcome = Outcome()
     protocol = HttpToolsProtocol(_config(outcome), ServerState(), {}, asyncio.get_running_loop())
+    protocol.connection_made(MemoryTransport(outcome))
     return await _fed(protocol, outcome, pieces)
 
 
 async def by_gateway(pieces: Sequence[bytes]) -> Outcome:
     outcome = Outcome()
+    return await _fed(gateway_protocol(outcome), outcome, pieces)
+
+
+def gateway_protocol(outcome: Outcome, waits_for: asyncio.Event | None = None) -> Recording:
+    """A connection. `waits_for`: the application answers when this is set."""
     shared = _board()
 
     class Protocol(Recording):
         board = shared
 
     Protocol.outcome = outcome
-    protocol = Protocol(_config(outcome), ServerState(), {}, asyncio.get_running_loop())
-    return await _fed(protocol, outcome, pieces)
+    protocol = Protocol(_config(outcome, waits_for), ServerState(), {}, asyncio.get_running_loop())
+    protocol.connection_made(MemoryTransport(outcome))
+    return protocol
 
 
-def _config(outcome: Outcome) -> Config:
-    return Config(_app(outcome), lifespan="off", ws="none", access_log=False, log_config=None)
+def _config(outcome: Outcome, waits_for: asyncio.Event | None = None) -> Config:
+    return Config(_app(outcome, waits_for), lifespan="off", ws="none", access_log=False, log_config=None)
+
+
+async def turns() -> None:
+    """Let everything happen that can."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def _fed(protocol: HttpToolsProtocol, outcome: Outcome, pieces: Sequence[bytes]) -> Outcome:
-    protocol.connection_made(MemoryTransport(outcome))
     for piece in pieces:
         if not outcome.is_closed:
             protocol.data_received(piece)
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
+            await turns()
     was_closed = outcome.is_closed
     protocol.connection_lost(None)
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
+    await turns()
     outcome.is_closed = was_closed
     return outcome

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corral.gateway.head import HEAD_BYTES_MAX
+from corral.gateway.protocol import HEAD_S
 from tests.gateway.corpus import BODY, FINE, SMUGGLED, get, post
-from tests.gateway.memory import Outcome, Request, by_gateway, by_uvicorn
+from tests.gateway.memory import Outcome, Request, by_gateway, by_uvicorn, gateway_protocol, turns
 
 # What llhttp takes and h11 does not. None of it says where a body ends.
 _HARMLESS = {"two blanks before the version", "no version", "a line break ahead", "a line break between"}
@@ -170,3 +172,20 @@ def test_no_mix_of_requests_is_taken_for_others_than_llhttp_sees(pieces: list[by
             assert gateway.requests == truth.requests
 
     asyncio.run(run())
+
+
+@pytest.mark.behaviour("GW-25")
+async def test_nothing_is_said_in_the_middle_of_an_answer_of_the_server() -> None:
+    """The next request has begun and does not come to its end, while the answer before it is still being made."""
+    for late, is_cut in ((b"Host: ", False), (b"X: " + b"x" * HEAD_BYTES_MAX, True)):
+        outcome, ended = Outcome(), asyncio.Event()
+        protocol = gateway_protocol(outcome, waits_for=ended)
+        protocol.data_received(get(b"/slow") + b"GET /next HTTP/1.1\r\n")
+        await turns()
+        protocol.data_received(late)
+        assert not protocol.sweep(protocol.board.parts.clock.monotonic() + HEAD_S + 1)
+        assert outcome.written == b""
+        assert outcome.is_closed == is_cut
+        ended.set()
+        await turns()
+        protocol.connection_lost(None)

@@ -179,11 +179,12 @@ class GatewayProtocol(HttpToolsProtocol):
     # Ours or theirs
 
     def _is_uvicorn_idle(self) -> bool:
-        if self._is_their_message or self._is_theirs_for_good:
-            return False
+        return not self._is_their_message and not self._is_theirs_for_good and not self._is_uvicorn_answering()
+
+    def _is_uvicorn_answering(self) -> bool:
         # uvicorn says that there always is one; before its first request there is none.
         cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
+        return cycle is not None and not cycle.response_complete
 
     def _take(self, data: bytes) -> None:
         """Requests from the beginning of a message on, until one has to be waited for, or its client has to read."""
@@ -448,7 +449,7 @@ class GatewayProtocol(HttpToolsProtocol):
         """Called once a second. True if the client kept us waiting for too long, and is left."""
         if self.transport.is_closing():
             return self._abort_if_stuck(now)
-        if self._at == _HEAD or self._is_their_head:
+        if self._at == _HEAD or (self._is_their_head and not self._is_uvicorn_answering()):
             return self._leave_if(now - self._since > HEAD_S)
         if _BODY <= self._at <= _DRAINING:
             assert self._head is not None
@@ -480,6 +481,10 @@ class GatewayProtocol(HttpToolsProtocol):
     def _say_and_close(self, status: int, sentence: str) -> None:
         """To a client whose request was not understood, so neither is its dialect."""
         if self.transport.is_closing():
+            return
+        if self._is_uvicorn_answering():
+            # It would be read as a part of that answer.
+            self.transport.abort()
             return
         lines = [(b"content-type", b"text/plain; charset=utf-8")]
         framing = b"content-length: %d\r\nconnection: close\r\n" % len(sentence)

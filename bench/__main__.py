@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import psutil
 
 from bench import cold_start, gateway, heartbeats, operations, placement, scaling, silence, staging, start
-from bench.gateway import idle, streams
+from bench.gateway import idle, processes, streams
 
 SUITE = {
     "start": start.run,
@@ -24,6 +24,7 @@ SUITE = {
     "gateway": gateway.run,
     "streams": streams.run,
     "idle": idle.run,
+    "processes": processes.run,
 }
 
 

@@ -1,0 +1,31 @@
+"""One frontend process and two that share a port, on two cores that the engine and the crowd use as well."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from bench.gateway import Load, measure
+from bench.gateway.peers import by_corral
+from bench.report import Row, say, table
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+LOADS = (Load(name="JSON", is_stream=False, crowd=64), Load(name="streams", is_stream=True, crowd=64))
+
+
+def run() -> str:
+    rows = []
+    for processes in (2, 1):
+        values: dict[str, float] = {}
+        with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
+            with by_corral(Path(folder), processes=processes) as proxy:
+                assert len(proxy.pids) == processes, proxy.pids
+                for load in LOADS:
+                    say(f"{processes} processes, {load.name}")
+                    rounds = [measure(proxy, load) for _ in range(ROUNDS)]
+                    values[f"{load.name}/s"] = median(one["requests/s"] for one in rounds)
+                    values[f"{load.name}, CPU µs"] = median(one["CPU µs"] for one in rounds)
+        rows.append(Row("two processes" if processes == 2 else "one process", values))
+    return table("Processes that share a port, 64 at once", rows, ratio_of=("JSON/s", "streams/s"))

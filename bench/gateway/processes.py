@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
@@ -19,13 +20,14 @@ def run() -> str:
     rows = []
     for processes in (2, 1):
         values: dict[str, float] = {}
-        with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
-            with by_corral(Path(folder), processes=processes) as proxy:
-                assert len(proxy.pids) == processes, proxy.pids
-                for load in LOADS:
-                    say(f"{processes} processes, {load.name}")
-                    rounds = [measure(proxy, load) for _ in range(ROUNDS)]
-                    values[f"{load.name}/s"] = median(one["requests/s"] for one in rounds)
-                    values[f"{load.name}, CPU µs"] = median(one["CPU µs"] for one in rounds)
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="corral-bench-"))
+            proxy = stack.enter_context(by_corral(Path(folder), processes=processes))
+            assert len(proxy.pids) == processes, proxy.pids
+            for load in LOADS:
+                say(f"{processes} processes, {load.name}")
+                rounds = [measure(proxy, load) for _ in range(ROUNDS)]
+                values[f"{load.name}/s"] = median(one["requests/s"] for one in rounds)
+                values[f"{load.name}, CPU µs"] = median(one["CPU µs"] for one in rounds)
         rows.append(Row("two processes" if processes == 2 else "one process", values))
     return table("Processes that share a port, 64 at once", rows, ratio_of=("JSON/s", "streams/s"))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy import text
 
+from corral.domain.replica import Rule
 from corral.policy.serving.breaker import IN_A_ROW_MAX, BreakerState, Verdict, judge
 from corral.ports.engines import EngineRefused
 from corral.serving.seats import SeatOptions
+from corral.store import rules as rule_store
 from corral.store.database import count_statements
 from tests.serving.scene import keep_only_the_feed, list_rows, put_model, put_replica, settled
 from tests.support.engines import MisbehavingEngine, Mode, json_answer, misbehaving
@@ -181,9 +184,16 @@ async def test_an_engine_that_only_says_500_is_soon_asked_no_more(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine, other)
+    async with frontend.database.transaction() as tx:
+        await rule_store.save_rule(tx, Rule(model="chat", selector={}, route_policy="round_robin"))
+    await settled(frontend)
     engine.answer = json_answer(b'{"error": {"message": "out of memory"}}', "500 Internal Server Error")
-    answers = [await ask(frontend) for _ in range(4 * IN_A_ROW_MAX)]
-    assert answers.count(500) == IN_A_ROW_MAX
+    answers = [await ask(frontend) for _ in range(2 * IN_A_ROW_MAX)]
+    assert Counter(answers) == {500: IN_A_ROW_MAX, 200: IN_A_ROW_MAX}
+    terms = frontend.core.router.explain(await frontend.core.router.resolve("chat"))
+    states = {term.node_name: term.breaker for term in terms}
+    assert states["node-1"] is BreakerState.CLOSED
+    assert states["node-0"] is not BreakerState.CLOSED
     assert len(await list_rows(frontend.database)) == 2
 
 

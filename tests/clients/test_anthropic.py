@@ -95,6 +95,15 @@ async def test_tokens_are_counted_where_the_engine_counts(client: AsyncAnthropic
     assert counted.input_tokens == answer.usage.input_tokens + cached
 
 
+async def test_models_are_listed_and_shown(client: AsyncAnthropic) -> None:
+    assert MODEL in [model.id async for model in client.models.list()]
+    shown = await client.models.retrieve("gpt-4")
+    assert (shown.id, shown.type, shown.display_name) == (MODEL, "model", MODEL)
+    assert shown.created_at.year > 2000
+    with pytest.raises(anthropic.NotFoundError):
+        await client.models.retrieve("smollm")
+
+
 @both_ways
 async def test_errors_have_the_classes_that_programs_expect(client: AsyncAnthropic, model: str) -> None:
     with pytest.raises(anthropic.NotFoundError) as unknown:

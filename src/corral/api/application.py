@@ -55,7 +55,8 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.parts = parts
     app.state.metrics = metrics
     errors.install(app)
-    app.router.routes.extend([*node_self.SWIFT_ROUTES, *openai.ROUTES, *dialects.ROUTES])
+    # Dialects before OpenAI's: whoever says to be Anthropic's client is answered like one.
+    app.router.routes.extend([*node_self.SWIFT_ROUTES, *dialects.ROUTES, *openai.ROUTES])
     # Rules before nodes: `/api/nodes/scheduling` is no node.
     routers = (
         cluster,

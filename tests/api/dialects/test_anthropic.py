@@ -64,7 +64,9 @@ def test_a_conversation_is_the_same_conversation() -> None:
 
 @pytest.mark.behaviour("GW-80")
 def test_results_of_tools_alone_are_no_words_of_the_user() -> None:
-    used = [{"type": "tool_use", "id": name, "name": "weather", "input": {}} for name in ("t1", "t2")]
+    used: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": name, "name": "weather", "input": {}} for name in ("t1", "t2")
+    ]
     results = [
         {"type": "tool_result", "tool_use_id": "t1", "content": "rain"},
         {"type": "tool_result", "tool_use_id": "t2"},

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from corral.api.dialects import chats
 from corral.api.dialects.chats import Said, Tokens, ToolCall, server_sent
@@ -64,6 +65,16 @@ _ERROR_TYPES = {
 def error_body(status: int, sentence: str, request_id: str) -> Json:
     kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": sentence}, "request_id": request_id}
+
+
+def model_object(name: str, created_at: datetime) -> Json:
+    return {"type": "model", "id": name, "display_name": name, "created_at": created_at.isoformat()}
+
+
+def model_list(models: list[Json]) -> Json:
+    """All of them on one page."""
+    ids = [model["id"] for model in models] or [None]
+    return {"data": models, "has_more": False, "first_id": ids[0], "last_id": ids[-1]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

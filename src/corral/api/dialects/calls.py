@@ -113,6 +113,11 @@ class Call:
             )
         return model
 
+    def listed(self) -> list[Served]:
+        """The models that this caller may ask for."""
+        models = self.parts.gateway.router.snapshot.list_models()
+        return [one for one in models if one.is_enabled and may_ask(self.principal, one.name, one.names)]
+
     def speaks(self, model: Served, call: str) -> bool | None:
         """Whether the model's engine answers this call itself. None: nobody knows the engine."""
         serves = serves_of(self.parts, model.backend)

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 
 from starlette.routing import Route
 
-from corral.access.allowed import may_ask
 from corral.api.dialects import ollama
 from corral.api.dialects.answering import answered, translate
 from corral.api.dialects.calls import Call, chat_body
 from corral.api.dialects.envelopes import OLLAMA, Headers
 from corral.api.dialects.ollama import LATEST, Asked, Moment
 from corral.api.dialects.reading import Json, some_text
-from corral.api.dialects.routes import CallRoute, post
+from corral.api.dialects.routes import CallRoute, Told, post
 from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
@@ -87,19 +86,6 @@ class Embedded(CallRoute):
         await while_there(call.request.receive, work)
 
 
-class Told(CallRoute):
-    """What is answered from memory."""
-
-    otherwise = "answered from memory"
-
-    def __init__(self, path: str, tell: Callable[[Call], Json]) -> None:
-        super().__init__(path, path.rpartition("/")[2], OLLAMA)
-        self._tell = tell
-
-    async def answer(self, call: Call) -> None:
-        await call.reply(self._tell(call))
-
-
 class Shown(CallRoute):
     """`/api/show`."""
 
@@ -149,19 +135,14 @@ def _serves(call: Call, model: Served) -> tuple[str, ...]:
     return model.serves or tuple(serves_of(call.parts, model.backend))
 
 
-def _listed(call: Call) -> list[Served]:
-    models = call.parts.gateway.router.snapshot.list_models()
-    return [model for model in models if model.is_enabled and may_ask(call.principal, model.name, model.names)]
-
-
 def _tags(call: Call) -> Json:
-    return {"models": [_entry(model) | {"modified_at": model.created_at.isoformat()} for model in _listed(call)]}
+    return {"models": [_entry(model) | {"modified_at": model.created_at.isoformat()} for model in call.listed()]}
 
 
 def _loaded(call: Call) -> Json:
     """Those with a replica. When one goes is decided as it goes."""
     snapshot = call.parts.gateway.router.snapshot
-    loaded = [model for model in _listed(call) if snapshot.open_replicas(model)]
+    loaded = [model for model in call.listed() if snapshot.open_replicas(model)]
     return {"models": [_entry(model) | {"expires_at": _NEVER, "size_vram": 0} for model in loaded]}
 
 
@@ -192,9 +173,9 @@ OLLAMA_ROUTES = [
     post(Embedded("/api/embed")),
     post(Embedded("/api/embeddings", is_old=True)),
     post(Shown("/api/show", "show", OLLAMA)),
-    Route("/api/tags", Told("/api/tags", _tags), methods=["GET"]),
-    Route("/api/ps", Told("/api/ps", _loaded), methods=["GET"]),
-    Route("/api/version", Told("/api/version", _version), methods=["GET"]),
+    Route("/api/tags", Told("/api/tags", "tags", OLLAMA, _tags), methods=["GET"]),
+    Route("/api/ps", Told("/api/ps", "ps", OLLAMA, _loaded), methods=["GET"]),
+    Route("/api/version", Told("/api/version", "version", OLLAMA, _version), methods=["GET"]),
     *(post(Refused(f"/api/{name}", name, OLLAMA)) for name in ("pull", "push", "create", "copy")),
     Route("/api/delete", Refused("/api/delete", "delete", OLLAMA), methods=["DELETE"]),
 ]

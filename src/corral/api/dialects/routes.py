@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from corral.api.dialects import anthropic, responses
@@ -26,6 +26,7 @@ from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge
+from corral.serving.errors import ModelNotFound
 from corral.store.use import Served
 
 # An engine says so where it does not have a path, or only an older version of it runs.
@@ -89,6 +90,19 @@ class Passed(CallRoute):
         await while_there(call.request.receive, work)
 
 
+class Told(CallRoute):
+    """What is answered from memory."""
+
+    otherwise = "answered from memory"
+
+    def __init__(self, path: str, call: str, envelope: Envelope, tell: Callable[[Call], Json]) -> None:
+        super().__init__(path, call, envelope)
+        self._tell = tell
+
+    async def answer(self, call: Call) -> None:
+        await call.reply(self._tell(call))
+
+
 Reader = Callable[[Call, Json, Served], Translation]
 
 
@@ -125,6 +139,26 @@ def _read_response(call: Call, body: Json, model: Served) -> Translation:
     return responses.read(body, model=model.name, answer_id=call.new_id(), created_at=created_at)
 
 
+def _models(call: Call) -> Json:
+    return anthropic.model_list([anthropic.model_object(model.name, model.created_at) for model in call.listed()])
+
+
+def _model(call: Call) -> Json:
+    name = call.request.path_params["model"]
+    for model in call.listed():
+        if name in model.names:
+            return anthropic.model_object(model.name, model.created_at)
+    raise ModelNotFound(f"There is no model named {name[:255]!r}.", hint="GET /v1/models lists them.")
+
+
+class ForAnthropic(Route):
+    """Anthropic's clients ask for models at the same path as OpenAI's, but say who they are."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        says_so = scope["type"] == "http" and any(name == b"anthropic-version" for name, _ in scope["headers"])
+        return super().matches(scope) if says_so else (Match.NONE, {})
+
+
 def post(made: CallRoute) -> Route:
     return Route(made.path, made, methods=["POST"])
 
@@ -134,4 +168,6 @@ V1_ROUTES = [
     *(post(Passed(PATHS[call], call, OPENAI)) for call in ("rerank", "speech", "images")),
     post(Translated(PATHS["messages"], "messages", ANTHROPIC, _read_message)),
     post(Passed(PATHS["count_tokens"], "count_tokens", ANTHROPIC)),
+    ForAnthropic("/v1/models", Told("/v1/models", "models", ANTHROPIC, _models), methods=["GET"]),
+    ForAnthropic("/v1/models/{model:path}", Told("/v1/models/{model}", "models", ANTHROPIC, _model), methods=["GET"]),
 ]

@@ -152,6 +152,16 @@ async def test_a_login_that_was_not_begun_in_this_browser_is_refused(
 
 
 @pytest.mark.behaviour("GW-127")
+@pytest.mark.parametrize("state", ["", "another", "é"])
+async def test_a_way_back_with_another_state_is_refused_even_if_all_else_is_right(browser: Browser, state: str) -> None:
+    back = await browser.to_provider()
+    address, _, _ = back.partition("&state=")
+    status, answer, _ = await browser.get(f"{address}&state={state}")
+    assert refused(status, answer)
+    assert (await browser.get("/api/me"))[0] == 401
+
+
+@pytest.mark.behaviour("GW-127")
 async def test_a_way_back_works_once(browser: Browser, frontend: RunningFrontend) -> None:
     back = await browser.to_provider()
     begun = {cookie.key: cookie.value for cookie in browser.http.cookie_jar}["corral_login"]

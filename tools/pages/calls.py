@@ -17,7 +17,8 @@ _INTRODUCTION = """\
 How models can be asked. A call that the engine of a model speaks itself is passed on: body and answer are between
 the client and the engine, but for the model's name and its defaults. What an engine speaks stands in the manifest of
 its backend (`serves`); an engine of which nobody knows that is called all the same. How to point clients here is told
-in [Clients](../how-to/clients.md). Who sends `anthropic-version` is Anthropic's client, also where a path is OpenAI's, too."""
+in [Clients](../how-to/clients.md). Who sends `anthropic-version` is Anthropic's client, also where OpenAI has the same
+path."""
 _APIS = {id(ANTHROPIC): "Anthropic's", id(OLLAMA): "Ollama's"}
 
 

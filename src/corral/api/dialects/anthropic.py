@@ -29,6 +29,7 @@ from corral.api.dialects.reading import (
     text,
     text_part,
     whole,
+    word,
     wrong,
 )
 from corral.domain.errors import CorralError
@@ -184,7 +185,7 @@ def _from_assistant(blocks: list[tuple[str, Json]]) -> Iterator[Json]:
     message: Json = {"role": "assistant", "content": None}
     said, calls = [], []
     for where, block in blocks:
-        kind = block.get("type")
+        kind = word(block.get("type"))
         if kind == "tool_use":
             function = {
                 "name": some_text(block.get("name"), f"{where}.name"),
@@ -226,7 +227,7 @@ def _tools(body: Json) -> Json:
     if body.get("tool_choice") is None:
         return chat
     choice = mapping(body["tool_choice"], "tool_choice")
-    kind = choice.get("type")
+    kind = word(choice.get("type"))
     if kind == "tool":
         chat["tool_choice"] = {"type": "function", "function": {"name": text(choice.get("name"), "tool_choice.name")}}
     elif kind in _CHOICES:

@@ -121,7 +121,7 @@ def _said(chat: Json, choice: Json, message: Json) -> Said:
         calls=tuple(_calls(message.get("tool_calls"))),
         finish=_text(choice.get("finish_reason")),
         stopped_by=stopped_by if isinstance(stopped_by, str) else None,
-        logprobs=tuple(logprobs.get("content") or ()) if isinstance(logprobs, dict) else (),
+        logprobs=_objects(logprobs.get("content")) if isinstance(logprobs, dict) else (),
         tokens=_tokens(chat.get("usage")),
         timings=timings if isinstance(timings, dict) else {},
     )
@@ -154,6 +154,10 @@ def _tokens(usage: object) -> Tokens | None:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def _objects(value: object) -> tuple[Json, ...]:
+    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
 
 def _text(value: object) -> str:

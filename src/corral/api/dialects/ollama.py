@@ -8,6 +8,7 @@ Limit: times that the engine does not tell are measured here, so they hold the w
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -26,9 +27,11 @@ from corral.api.dialects.reading import (
     refuse_others,
     text,
     text_part,
+    word,
     wrong,
 )
 from corral.domain.errors import CorralError, InvalidRequest
+from corral.ports.engines import EngineLost
 
 LATEST = ":latest"
 # Options that have the same meaning in a chat. The last two are not OpenAI's; llama.cpp, vLLM and SGLang know them.
@@ -188,9 +191,15 @@ def read_embed(body: Json) -> tuple[Json, tuple[str, ...]]:
 
 def embeddings_of(answer: Json) -> tuple[list[list[float]], int]:
     """The vectors in OpenAI's answer, in their order, and how many tokens they took."""
-    rows = sorted((row for row in answer.get("data") or [] if isinstance(row, dict)), key=lambda row: row["index"])
-    usage = answer.get("usage") or {}
-    return [row["embedding"] for row in rows], int(usage.get("prompt_tokens") or 0)
+    data, usage = answer.get("data"), answer.get("usage")
+    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
+    if not rows or not all(
+        isinstance(row.get("index"), int) and isinstance(row.get("embedding"), list) for row in rows
+    ):
+        raise EngineLost("The engine's answer has no embeddings.", code="engine_garbage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else 0
+    in_order = sorted(rows, key=lambda row: int(row["index"]))
+    return [row["embedding"] for row in in_order], tokens if isinstance(tokens, int) else 0
 
 
 def _nothing_to_answer(where: str) -> InvalidRequest:
@@ -257,7 +266,7 @@ class _Messages:
 
     def read(self, value: object) -> Iterator[Json]:
         for where, message in objects(value, "messages"):
-            role = message.get("role")
+            role = word(message.get("role"))
             said = text(message.get("content") or "", f"{where}.content")
             if role == "tool":
                 yield {"role": "tool", "tool_call_id": self._answered(where, message), "content": said}
@@ -314,7 +323,9 @@ def nano(seconds: float) -> int:
 
 
 def _nano_of(told_ms: object, measured_s: float) -> int:
-    return round(told_ms * _NANO_PER_MS) if isinstance(told_ms, (int, float)) else nano(measured_s)
+    if isinstance(told_ms, (int, float)) and math.isfinite(told_ms):
+        return round(told_ms * _NANO_PER_MS)
+    return nano(measured_s)
 
 
 class Lines:

@@ -44,6 +44,11 @@ def text(value: object, where: str) -> str:
     return value
 
 
+def word(value: object) -> str:
+    """What something is called, to be looked up; whatever is no text is no word."""
+    return value if isinstance(value, str) else ""
+
+
 def some_text(value: object, where: str) -> str:
     if not text(value, where):
         raise wrong(where, "a text that is not empty")

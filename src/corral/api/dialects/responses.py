@@ -23,6 +23,7 @@ from corral.api.dialects.reading import (
     some_text,
     text,
     text_part,
+    word,
     wrong,
 )
 from corral.api.dialects.response_stream import ResponseStream
@@ -162,7 +163,7 @@ def _call(where: str, item: Json) -> Json:
 
 
 def _message(where: str, item: Json) -> Json:
-    role = _ROLES.get(str(item.get("role")))
+    role = _ROLES.get(word(item.get("role")))
     if role is None:
         raise wrong(f"{where}.role", "user, assistant, system or developer")
     content = item.get("content")
@@ -235,7 +236,7 @@ def _logprobs(body: Json) -> Json:
     if not isinstance(included, list):
         raise wrong("include", "a list")
     for one in included:
-        if one not in _INCLUDED:
+        if word(one) not in _INCLUDED:
             raise not_expressible(f"include {one}")
     if body.get("top_logprobs"):
         return {"logprobs": True, "top_logprobs": body["top_logprobs"]}

@@ -51,6 +51,21 @@ async def test_what_clients_send_is_taken_for_the_same_requests_however_it_comes
     assert _told(await by_gateway(_by_byte(raw))) == _told(alone)
 
 
+@pytest.mark.behaviour("GW-20")
+async def test_plain_hot_calls_are_answered_by_the_gateway_also_behind_requests_of_the_server() -> None:
+    for name, ours in (("plain", 1), ("two", 2), ("ours, theirs, ours", 2), ("chunks", 0), ("expect", 0)):
+        assert len((await by_gateway(_by_byte(FINE[name]))).ours) == ours, name
+
+
+@pytest.mark.behaviour("GW-20")
+@pytest.mark.parametrize("name", ["two", "ours, theirs, ours", "a body that looks like a request", "chunks", "close"])
+async def test_requests_one_behind_the_other_may_be_cut_anywhere(name: str) -> None:
+    raw = FINE[name]
+    whole = _told(await by_uvicorn([raw]))
+    for at in range(1, len(raw)):
+        assert _told(await by_gateway([raw[:at], raw[at:]])) == whole, at
+
+
 @pytest.mark.behaviour("GW-21")
 @pytest.mark.parametrize("name", SMUGGLED.keys() - _HARMLESS)
 async def test_what_could_hide_a_request_is_refused_and_its_connection_closed(name: str) -> None:

@@ -371,7 +371,11 @@ class GatewayProtocol(HttpToolsProtocol):
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
         head = self._head
         assert head is not None
-        self._is_stream = any(name == b"content-type" and value.startswith(_STREAM) for name, value in headers)
+        self._is_stream = False
+        for name, value in headers:
+            if name == b"content-type":
+                self._is_stream = value.startswith(_STREAM)
+                break
         if not head.is_kept_alive or self.board.parts.health.is_stopping:
             self._closes = True
         self._is_chunked = size_bytes is None and not head.is_http_1_0

@@ -1,0 +1,67 @@
+"""Settings about people, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.app.frontend import _oidc
+from corral.app.settings import FrontendSettings
+from corral.domain.access import Scope
+from tests.unit.app.test_settings import frontend, problems, refusal
+
+PROVIDER = {"CORRAL_OIDC_ISSUER": "https://login.example.com/", "CORRAL_OIDC_CLIENT_ID": "corral"}
+
+
+@pytest.mark.behaviour("GW-126")
+def test_a_provider_is_told_by_settings_and_its_name_is_kept_letter_by_letter() -> None:
+    more = {
+        "CORRAL_OIDC_CLIENT_SECRET": "secret",
+        "CORRAL_OIDC_SCOPE_CLAIM": "realm_access.roles",
+        "CORRAL_OIDC_SCOPES": "corral-admins = admin,cn=ops=operate,",
+        "CORRAL_OIDC_DEFAULT_SCOPE": "Infer",
+        "CORRAL_PUBLIC_URL": "https://corral.example.com/",
+    }
+    settings: FrontendSettings = frontend(**PROVIDER, **more)
+    options = _oidc(settings)
+    assert options is not None
+    assert (options.issuer, options.client_id, options.client_secret) == (
+        "https://login.example.com/",
+        "corral",
+        "secret",
+    )
+    assert options.scopes == {"corral-admins": Scope.ADMIN, "cn=ops": Scope.OPERATE}
+    assert (options.scope_claim, options.default_scope) == ("realm_access.roles", Scope.INFER)
+    assert settings.public_url == "https://corral.example.com"
+    assert "secret" not in repr(options)
+
+
+@pytest.mark.behaviour("GW-126")
+def test_without_a_provider_there_is_none() -> None:
+    assert _oidc(frontend()) is None
+
+
+@pytest.mark.behaviour("GW-126")
+@pytest.mark.parametrize("alone", PROVIDER)
+def test_a_provider_and_our_name_there_go_together(alone: str) -> None:
+    error = refusal(environ={alone: PROVIDER[alone]})
+    assert len(problems(error)) == 1
+    assert "a provider knows us by our client id" in str(error)
+
+
+@pytest.mark.behaviour("GW-126")
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("CORRAL_OIDC_ISSUER", "login.example.com", "is not an address"),
+        ("CORRAL_OIDC_SCOPES", "admins", "'admins'"),
+        ("CORRAL_OIDC_SCOPES", "admins=root", "admin, operate or infer"),
+        ("CORRAL_OIDC_SCOPES", "=admin", "'=admin'"),
+        ("CORRAL_OIDC_SCOPES", "a=admin,a=infer", "twice"),
+        ("CORRAL_OIDC_DEFAULT_SCOPE", "root", "root"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_name(name: str, value: str, said: str) -> None:
+    error = refusal(environ=PROVIDER | {name: value})
+    (problem,) = problems(error)
+    assert name in str(problem) + str(error)
+    assert said in str(problem) + str(error)

@@ -12,6 +12,7 @@ import pytest
 
 from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
 from corral.domain.access import Principal
+from corral.domain.answered import Answered
 from corral.serving.errors import QueueFull
 from corral.store.database import Database
 from tests.api.dialects.recorder import recorder
@@ -163,6 +164,33 @@ async def test_an_older_engine_that_does_not_know_a_call_gets_it_translated(fron
         status, answer = await frontend.call("POST", "/v1/messages", MESSAGE)
         assert (status, answer["content"]) == (200, [{"type": "text", "text": "hi"}])
         assert [heard.path for heard in engine.heard] == ["/v1/messages", "/v1/chat/completions"]
+
+
+@pytest.mark.behaviour("GW-87")
+async def test_every_request_is_counted_once_under_its_own_name(frontend: RunningFrontend, engine: Engine) -> None:
+    await serve(frontend, engine)
+    ended: list[Answered] = []
+
+    class Heard:
+        def answered(self, record: Answered) -> None:
+            ended.append(record)
+
+    frontend.core.gateway.listeners.append(Heard())
+    for is_stream in (True, False):
+        for path, body in ASKED:
+            assert (await post(frontend, path, body | {"stream": is_stream}))[0] == 200
+    names = ["messages", "responses", "chat", "chat"] * 2
+    assert [(one.call, one.status, one.is_stream) for one in ended] == [
+        (name, 200, place < len(ASKED)) for place, name in enumerate(names)
+    ]
+    assert all(one.completion_tokens and not one.is_estimated and one.received_bytes for one in ended)
+    ended.clear()
+    await frontend.call("POST", "/v1/messages", MESSAGE | {"container": "x"})
+    await frontend.call("POST", "/v1/messages", MESSAGE, key="ck_wrong")
+    assert [(one.call, one.status, one.error_code) for one in ended] == [
+        ("messages", 400, "not_expressible"),
+        ("messages", 401, "not_authenticated"),
+    ]
 
 
 @pytest.mark.behaviour("GW-88")

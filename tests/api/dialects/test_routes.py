@@ -10,7 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from corral.api.dialects.calls import PATHS
 from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
+from corral.backends.catalog import read_built_in
 from corral.domain.access import Principal
 from corral.domain.answered import Answered
 from corral.serving.errors import QueueFull
@@ -154,6 +156,15 @@ async def test_what_the_engine_speaks_is_passed_on_as_it_came(frontend: RunningF
         assert json.loads(engine.heard[-1].beginning) == {"model": "chat", "messages": MESSAGES, "system": ""}
         await frontend.call("POST", "/v1/rerank", {"model": "chat", "query": "a", "documents": ["b"]})
         assert json.loads(engine.heard[-1].beginning) == {"model": "chat", "query": "a", "documents": ["b"]}
+
+
+@pytest.mark.behaviour("GW-87")
+def test_what_engines_are_said_to_speak_can_be_asked_for() -> None:
+    spoken = {
+        word for entry in read_built_in().entries for version in entry.versions for word in version.manifest.serves
+    }
+    assert spoken <= set(PATHS)
+    assert {"chat", "messages", "transcriptions", "speech"} <= spoken
 
 
 @pytest.mark.behaviour("GW-87")

@@ -238,3 +238,15 @@ async def test_one_too_many_is_told_429_and_when_to_come_again(database_url: str
             assert (await answer.json())["error"]["code"] == "queue_full"
             assert int(answer.headers["Retry-After"]) == 1
         first.cancel()
+
+
+@pytest.mark.behaviour("NODE-113")
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "400 Bad Request"])
+async def test_an_engine_that_has_lost_its_model_loses_its_row_and_another_answers(
+    frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, status: str
+) -> None:
+    await serve(frontend, engine, other)
+    engine.answer = json_answer(b'{"error": {"message": "Model not loaded.", "code": "model_not_loaded"}}', status)
+    assert [await ask(frontend) for _ in range(4)] == [200] * 4
+    assert [row.address for row in await list_rows(frontend.database)] == [other.address]
+    assert len(engine.heard) == 1

@@ -21,6 +21,7 @@ from typing import Any
 
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, Unavailable
+from corral.policy.serving.breaker import Verdict, judge
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
 from corral.runtime.guard import Failed, attempt
 from corral.serving.errors import AnswerCut, EngineFailed, EngineSilent
@@ -204,10 +205,6 @@ class Exchange:
             )
             self._hang_up()
             self.on_lost(error)
-        elif status == _NOT_NOW and not self._has_written and self._visit.has_others(held.replica.id):
-            self._hang_up()
-            busy = EngineLost(f"The engine at {held.replica.address} takes no calls now.", code="engine_busy")
-            self._lose(held, busy)
         else:
             self._take_head(status, headers)
 
@@ -230,6 +227,8 @@ class Exchange:
         self._line = None
         held = self._held
         assert held is not None
+        if self._status >= 400 and self._goes_elsewhere(held):
+            return
         total_s = self._gateway.clock.monotonic() - self._began
         if self._status < 400:
             held.succeeded(total_s - self._queue_s, (self._first_byte_s or total_s) - self._queue_s)
@@ -267,6 +266,19 @@ class Exchange:
         self._client.wants_more(is_wanted=is_writable)
 
     # Looking for a replica
+
+    def _goes_elsewhere(self, held: Held) -> bool:
+        """An engine without its model is as good as none; one that takes no calls now is passed over for another."""
+        if self._at == _PASSING or self._has_written:
+            return False
+        address, verdict = held.replica.address, judge(self._status, b"".join(self._kept))
+        if verdict is Verdict.NOT_LOADED:
+            self.on_lost(EngineRefused(f"The engine at {address} has no model.", code="engine_not_loaded"))
+        elif verdict is Verdict.BUSY and self._visit.has_others(held.replica.id):
+            self._lose(held, EngineLost(f"The engine at {address} takes no calls now.", code="engine_busy"))
+        else:
+            return False
+        return True
 
     def _try_next(self, now: float) -> None:
         held = self._visit.try_now()

@@ -1,16 +1,22 @@
-"""A frontend with one model, whose engine does what the test says."""
+"""A frontend with one model, whose engine does what the test says; on the loop of production."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
+import uvloop
 
 from tests.gateway.scene import Records
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
 from tests.support.engines import MisbehavingEngine, misbehaving
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.support.nodes import joined
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture

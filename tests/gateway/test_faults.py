@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import h11
 import pytest
 
-from corral.domain.answered import Origin
+from corral.domain.answered import Answered, Origin
 from corral.serving.exchange import GATHERED_BYTES_MAX
 from corral.serving.gateway import CLIENT_LEFT, Timeouts
 from tests.gateway.scene import CHAT, STREAMED, Records, add_replica, ask, idle, wire
@@ -286,3 +288,26 @@ async def test_a_prompt_of_ten_megabytes_arrives_as_it_was_sent(
     answer = await ask(frontend, body.encode())
     assert answer.status == 200
     assert engine.heard[-1].body == body.encode()
+
+
+@pytest.mark.behaviour("GW-36")
+async def test_a_listener_that_raises_takes_no_answer_away(
+    frontend: RunningFrontend, engine: MisbehavingEngine
+) -> None:
+    class Broken:
+        def answered(self, record: Answered) -> None:
+            raise RuntimeError(record.request_id)
+
+    said: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    frontend.core.gateway.listeners.append(Broken())
+    async with wire(frontend) as opened:
+        for mode, body, status in ((Mode.FINE, CHAT, 200), (Mode.FINE, STREAMED, 200), (Mode.CLOSES, CHAT, 502)):
+            engine.answer = mode
+            opened.send(body)
+            assert (await opened.answer()).status == status
+        engine.answer = Mode.HALF_CHUNK
+        opened.send(STREAMED)
+        assert "error" in (await opened.answer()).events()[-1]
+    await idle(frontend)
+    assert said

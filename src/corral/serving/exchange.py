@@ -242,13 +242,16 @@ class Exchange:
             self._note_telling(rest)
         self._sent_bytes += len(rest)
         origin, code = _blamed_by_status(self._status)
-        self._end(self._status, origin, code, total_s=total_s, whole=rest)
-        client = self._client
-        if not is_passing:
-            client.begin(self._status, self._head, len(rest) if self._form == _WHOLE else None)
-        if rest:
-            client.piece(rest)
-        client.end()
+        try:
+            self._end(self._status, origin, code, total_s=total_s, whole=rest)
+        finally:
+            # Also if a listener has broken its promise not to raise: the client can do nothing about it.
+            client = self._client
+            if not is_passing:
+                client.begin(self._status, self._head, len(rest) if self._form == _WHOLE else None)
+            if rest:
+                client.piece(rest)
+            client.end()
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None:
         held, self._line = self._held, None
@@ -466,16 +469,20 @@ class Exchange:
 
     def _fail(self, error: CorralError) -> None:
         if self._at != _OVER:
-            self._end(error.status, blamed(error), error.slug)
-            self._client.fail(error)
+            try:
+                self._end(error.status, blamed(error), error.slug)
+            finally:
+                self._client.fail(error)
 
     def _cut(self, error: CorralError, origin: Origin = Origin.ENGINE) -> None:
         self._hang_up()
         lead = "The engine went away in the middle of the answer: " if origin == Origin.ENGINE else ""
         code = None if origin == Origin.ENGINE else error.slug
         told = AnswerCut(f"{lead}{error.message} Ask again.", code=code, details={"cause": error.slug})
-        self._end(self._status, origin, told.slug)
-        self._client.cut(told)
+        try:
+            self._end(self._status, origin, told.slug)
+        finally:
+            self._client.cut(told)
 
     def _end(self, status: int, origin: Origin, code: str, *, total_s: float | None = None, whole: bytes = b"") -> None:
         """Let go of everything and tell the listeners, once. `whole` is an answer that was gathered to its end."""

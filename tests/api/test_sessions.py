@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -177,3 +178,20 @@ async def test_a_user_has_so_many_sessions_and_the_newest_stay(frontend: Running
     assert (await as_browser(frontend, cookie, "/api/me"))[0] == 401
     assert (await as_browser(frontend, newest[0], "/api/me"))[0] == 200
     assert (await as_browser(frontend, newest[-1], "/api/me"))[0] == 200
+
+
+@pytest.mark.behaviour("GW-124")
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+async def test_another_site_cannot_log_a_browser_in_with_what_it_may_send(
+    frontend: RunningFrontend, kind: str | None
+) -> None:
+    """These kinds a page may send anywhere without asking; JSON it may not."""
+    await make_user(frontend)
+    body = json.dumps({"name": "ada", "password": PASSWORD}).encode()
+    headers = {"Content-Type": kind} if kind else {}
+    skipped = () if kind else ("Content-Type",)
+    async with frontend.http.post(
+        f"{frontend.url}/api/session", data=body, headers=headers, skip_auto_headers=skipped
+    ) as answer:
+        assert answer.status == 400
+        assert "Set-Cookie" not in answer.headers

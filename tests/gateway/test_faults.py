@@ -10,7 +10,7 @@ import h11
 import pytest
 
 from corral.domain.answered import Answered, Origin
-from corral.serving.exchange import GATHERED_BYTES_MAX
+from corral.serving.exchange import EVENT_BYTES_MAX, GATHERED_BYTES_MAX
 from corral.serving.gateway import CLIENT_LEFT, Timeouts
 from tests.gateway.scene import CHAT, STREAMED, Records, add_replica, ask, idle, wire
 from tests.serving.scene import list_rows
@@ -213,6 +213,15 @@ async def test_events_are_passed_on_whole_whatever_pieces_they_come_in(
     assert answer.pieces <= 4
     assert answer.headers["transfer-encoding"] == "chunked"
     assert (await records.one()).is_stream
+
+
+@pytest.mark.behaviour("GW-31")
+async def test_an_event_of_any_size_is_passed_on(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
+    whole = event("x" * 3 * EVENT_BYTES_MAX) + event("y") + event("z" * 100_000)
+    engine.answer = Script(
+        (STREAM_HEAD, *(chunk(whole[at : at + 1000]) for at in range(0, len(whole), 1000)), chunk(b""))
+    )
+    assert (await ask(frontend, STREAMED)).body == whole
 
 
 @pytest.mark.behaviour("GW-31")

@@ -387,13 +387,7 @@ class Exchange:
 
     def _take_events(self, piece: bytes, end_of_event: bytes) -> None:
         if self._kept or not piece.endswith(end_of_event):
-            got = b"".join((*self._kept, piece))
-            end = _last_end(got, end_of_event)
-            rest = got[end:]
-            if len(rest) > EVENT_BYTES_MAX:
-                end, rest = len(got), b""
-            self._kept = [rest] if rest else []
-            piece = got[:end]
+            piece = self._whole_events(piece, end_of_event)
             if not piece:
                 return
         self._begin_once()
@@ -402,6 +396,20 @@ class Exchange:
             self._events -= 1
         self._note_telling(piece)
         self._pass_on(piece)
+
+    def _whole_events(self, piece: bytes, end_of_event: bytes) -> bytes:
+        """What can be passed on. The beginning of an event that is not complete is kept, up to a limit."""
+        self._kept.append(piece)
+        self._kept_bytes += len(piece)
+        if b"\n" not in piece and self._kept_bytes <= EVENT_BYTES_MAX:
+            return b""
+        got = b"".join(self._kept)
+        end = _last_end(got, end_of_event)
+        if len(got) - end > EVENT_BYTES_MAX:
+            end = len(got)
+        rest = got[end:]
+        self._kept, self._kept_bytes = [rest] if rest else [], len(rest)
+        return got[:end]
 
     def _begin_once(self) -> None:
         """From here on no other replica can answer instead."""

@@ -25,7 +25,7 @@ from corral.policy.serving.breaker import Verdict, judge
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
 from corral.runtime.guard import Failed, attempt
 from corral.serving.errors import AnswerCut, EngineFailed, EngineSilent
-from corral.serving.gateway import CLIENT_LEFT, STOPPING, Client, Gateway, Wish, as_error, blamed
+from corral.serving.gateway import CLIENT_LEFT, STOPPING, Client, Gateway, Wish, as_error, blamed, blamed_by_status
 from corral.serving.usage import UNKNOWN, Usage, tells, usage_of
 from corral.serving.use import Held
 
@@ -241,7 +241,7 @@ class Exchange:
         if self._form != _WHOLE:
             self._note_telling(rest)
         self._sent_bytes += len(rest)
-        origin, code = _blamed_by_status(self._status)
+        origin, code = blamed_by_status(self._status)
         try:
             self._end(self._status, origin, code, total_s=total_s, whole=rest)
         finally:
@@ -341,7 +341,7 @@ class Exchange:
             key=replica.engine_key,
             content_type=wish.content_type,
             size_bytes=wish.size_bytes,
-            headers=_lines_of(wish),
+            headers=wish.engine_headers(),
         )
         try:
             self._line = self._gateway.engines.send(call, self)
@@ -574,20 +574,3 @@ def _last_end(got: bytes, end_of_event: bytes) -> int:
         other = got.rfind(b"\r\n\r\n")
         end = max(end, other + 4 if other >= 0 else 0)
     return end
-
-
-def _lines_of(wish: Wish) -> Headers:
-    own = (b"x-request-id", wish.request_id.encode())
-    if wish.traceparent:
-        return (own, (b"traceparent", wish.traceparent.encode()), *wish.headers)
-    return (own, *wish.headers) if wish.headers else (own,)
-
-
-def _blamed_by_status(status: int) -> tuple[Origin, str]:
-    """Whose fault an engine's answer is, and how it is called. An engine that says 4xx speaks of what it was asked."""
-    if status < 400:
-        return _NOBODYS
-    return (Origin.CLIENT, "") if status < 500 else (Origin.ENGINE, "engine_error")
-
-
-_NOBODYS = (Origin.NOBODY, "")

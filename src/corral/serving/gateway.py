@@ -63,6 +63,13 @@ class Wish:
     # W3C trace context; goes to the engine, too.
     traceparent: str = ""
 
+    def engine_headers(self) -> Headers:
+        """All lines for the engine: the request's id and its trace go with it."""
+        own = (b"x-request-id", self.request_id.encode())
+        if self.traceparent:
+            return (own, (b"traceparent", self.traceparent.encode()), *self.headers)
+        return (own, *self.headers) if self.headers else (own,)
+
 
 class Client(Protocol):
     """Where an answer goes: `begin`, pieces, `end`; or `fail` instead of all that; or `cut` after `begin`."""
@@ -214,6 +221,16 @@ def blamed(error: CorralError) -> Origin:
     if error.slug.startswith("engine_"):
         return Origin.ENGINE
     return Origin.CLIENT if error.status < 500 else Origin.GATEWAY
+
+
+_NOBODYS = (Origin.NOBODY, "")
+
+
+def blamed_by_status(status: int) -> tuple[Origin, str]:
+    """Whose fault an engine's answer is, and how it is called. An engine that says 4xx speaks of what it was asked."""
+    if status < 400:
+        return _NOBODYS
+    return (Origin.CLIENT, "") if status < 500 else (Origin.ENGINE, "engine_error")
 
 
 def as_error(error: Exception) -> CorralError:

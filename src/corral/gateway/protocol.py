@@ -50,7 +50,7 @@ _IDLE, _HEAD, _BODY, _DRAINING, _ANSWERING = range(5)
 
 
 class Switchboard:
-    """What the connections of one server share. `connections` is made by `protocol_class`."""
+    """What the connections of one server share, and all of them."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -69,11 +69,6 @@ class Switchboard:
     def sweep(self, now: float) -> int:
         """Close the connections that keep us waiting. How many."""
         return sum(connection.sweep(now) for connection in tuple(self.connections))
-
-    @property
-    def busy(self) -> int:
-        """How many connections have an answer under way."""
-        return sum(connection.is_busy for connection in self.connections)
 
     def protocol_class(self) -> type[GatewayProtocol]:
         """What `uvicorn.Config(http=…)` is given."""

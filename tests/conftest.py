@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from corral.store.database import Database
 from tests.simulation.postgres import postgres_server
@@ -18,6 +19,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background. Programs that tests start would inherit it, and those that get a Ctrl-C would not hear.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# No test asserts how long something takes: the machine is busy with others.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -92,7 +92,7 @@ def _call_everything(url: str, node_id: str, credential: str) -> set[int]:
             if (case.method, case.operation.path) != REMOVING:
                 for name in {"node", "node_id"} & set(case.path_parameters or {}):
                     case.path_parameters[name] = node_id
-            answer = case.call(base_url=url, headers=headers)  # noqa: B023 - called before the next round
+            answer = case.call(base_url=url, headers=headers, timeout=120)  # noqa: B023 - called before the next round
             statuses.add(answer.status_code)
             case.validate_response(answer, checks=[_is_no_crash, response_schema_conformance, content_type_conformance])
 

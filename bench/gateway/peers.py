@@ -188,6 +188,8 @@ def by_corral(folder: Path, *, processes: int = 1, replicas: int = 1) -> Iterato
         told = {"CORRAL_BACKEND_GALLERIES": json.dumps([{"name": "bench", "url": f"{url}/index.yaml"}])}
         if processes > 1:
             told["CORRAL_PROCESSES"] = str(processes)
+        # The peers ask an engine for as much at once as their clients do.
+        told["CORRAL_REPLICA_CONCURRENCY"] = "10000"
         with cluster(python=corral_python(), CORRAL_ALLOW_PRIVATE_SOURCES="true", **told) as running:
             asyncio.run(_load(running, replicas))
             pids = _frontends(running.frontend_pid)

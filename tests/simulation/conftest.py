@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.databases import make_template
 from tests.simulation.postgres import postgres_server
 
-DEFAULT_SEEDS = 5
+DEFAULT_SEEDS = 3
 # Each break takes a run of its own to be caught: a few of them every time, all of them with many seeds.
 DEFAULT_BREAKS = 2
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.seeds(20)
+@pytest.mark.seeds(8)
 @pytest.mark.behaviour("SIM-40")
 @pytest.mark.behaviour("SIM-41")
 @pytest.mark.behaviour("SIM-42")

@@ -73,6 +73,7 @@ class Connection(asyncio.Protocol):
         "_owner",
         "_parser",
         "_phase",
+        "_pieces",
         "_status",
         "_transport",
         "_unheard_bytes",
@@ -86,6 +87,8 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._line: HttpLine | None = None
         self._hear: Callable[[bytes], None] = NOBODY.on_body
+        # Of the body, in the read under way.
+        self._pieces: list[bytes] = []
         # It has carried a whole call before this one.
         self._is_kept = False
         self._is_paused = False
@@ -160,8 +163,11 @@ class Connection(asyncio.Protocol):
         try:
             self._feed(data)
         except (HttpParserError, HttpParserUpgrade) as error:
+            self._tell()
             self._stumble(error)
             return
+        if self._pieces:
+            self._tell()
         if self._phase == _DONE:
             self._end(is_clean=True)
         elif self._unheard_bytes > HEAD_BYTES_MAX:
@@ -227,7 +233,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, piece: bytes) -> None:
         self._unheard_bytes = 0
-        self._hear(piece)
+        self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         if self._status >= 200:
@@ -252,6 +258,19 @@ class Connection(asyncio.Protocol):
         self._headers = []
         self._named = []
         self._framing = b""
+
+    def _tell(self) -> None:
+        """All that one read has brought, at once: where a stream is ahead of us, its events cost the less."""
+        pieces = self._pieces
+        if not pieces:
+            return
+        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        try:
+            self._hear(piece)
+        except BaseException:
+            self._lose("was not understood")
+            raise
 
     # How a call ends
 

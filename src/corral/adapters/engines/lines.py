@@ -20,7 +20,7 @@ from corral.runtime.tasks import Tasks
 
 CONNECT_TIMEOUT_S = 5.0
 # For each engine. More than this many calls at a time are rare, and each costs an engine a descriptor.
-IDLE_MAX = 64
+IDLE_MAX = 512
 # What has been idle for a whole round is closed at the next sweep: after 15 to 30 s. Many engines close sooner.
 SWEEP_S = 15.0
 

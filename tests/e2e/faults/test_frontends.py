@@ -44,9 +44,11 @@ async def test_the_same_request_at_two_frontends_at_once_is_one_operation_with_o
     tmp_path: Path,
 ) -> None:
     async with scene_of(tmp_path, *TWO) as scene:
-        scene.offer("engine")
+        # It does not end before the last of them has asked.
+        scene.offer_in_halves("engine", downloads=2)
         asked = [scene.ask("engine", *TWO, via=number % 2) for number in range(10)]
         (key,) = set(await asyncio.gather(*asked))
+        scene.let.set()
         done = await scene.becomes(key, "completed")
         assert {node["node_name"]: node["state"] for node in done["nodes"]} == dict.fromkeys(TWO, "success")
         for frontend in scene.cluster.frontends:

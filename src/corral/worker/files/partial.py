@@ -169,7 +169,8 @@ class Partial:
 
 def write_note(path: Path, document: Any) -> None:
     """Replaced in one step, and not synced: one that is lost costs hashing, and syncing would wait for all bytes."""
-    temporary = path.with_name(f"{path.name}.new")
+    # Two threads may write the same note: the last one stays.
+    temporary = path.with_name(f"{path.name}.{threading.get_ident()}.new")
     temporary.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
     temporary.replace(path)
 

@@ -60,9 +60,9 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 	@$(BIN)/ruff check --fix .
 
 .PHONY: test
-# Four at a time, also on two cores: much of a test is waiting for processes that it has started.
+# Three at a time, also on two cores: much of a test is waiting for processes that it has started.
 test: check ## all checks and all tests (what CI runs)
-	@$(BIN)/python -m pytest -n 4 --dist worksteal
+	@$(BIN)/python -m tools.run_tests -n 3 --dist worksteal
 
 .PHONY: sim
 sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500

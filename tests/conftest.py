@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,7 @@ from corral.store.database import Database
 from tests.simulation.postgres import postgres_server
 from tests.support.databases import fresh_database, make_template
 from tests.support.frontends import RunningFrontend, running_frontend
+from tools.run_tests import FAILED_TO
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background. Programs that tests start would inherit it, and those that get a Ctrl-C would not hear.
@@ -24,6 +27,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test asserts how long something takes: the machine is busy with others.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """For `tools/run_tests.py`. With several processes only the one that collects the reports writes."""
+    failed_to = os.environ.get(FAILED_TO)
+    if report.failed and failed_to and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(failed_to).open("a", encoding="utf-8") as file:
+            file.write(f"{report.nodeid}\n")
 
 
 @pytest.fixture(scope="session")

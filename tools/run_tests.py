@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 AGAIN_MAX = 10
-# Read by tests/conftest.py.
-FAILED_TO = "CORRAL_TESTS_FAILED_TO"
+# Read by tests/conftest.py. Not CORRAL_…: that would be a setting which nobody knows.
+FAILED_TO = "TESTS_FAILED_TO"
 _SOME_FAILED = 1
 
 

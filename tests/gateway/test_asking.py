@@ -10,6 +10,7 @@ import pytest
 
 from corral.domain.access import Principal
 from corral.domain.errors import LimitReached
+from corral.ports.answers import NoLimits
 from corral.serving import asking as asking_module
 from corral.serving.asking import AnswerCut, asking
 from corral.serving.errors import EngineFailed
@@ -127,7 +128,7 @@ async def test_a_body_in_pieces_goes_out_as_the_engine_takes_it_and_is_not_told_
 async def test_who_may_not_ask_now_is_told_before_any_engine_is_called(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    class Full:
+    class Full(NoLimits):
         def admit(self, principal: Principal, model: str) -> None:
             raise LimitReached(f"{principal.name} has asked {model} enough.", details={"retry_after_s": 7})
 

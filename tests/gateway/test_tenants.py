@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,52 @@ async def test_a_browsers_session_asks_models_from_our_own_page_only(
     assert (await as_browser(frontend, cookie, path, "POST", json=body, headers=OWN))[0] == 200
     assert (await as_browser(frontend, cookie, path, "POST", json=body))[0] == 403
     assert (await as_browser(frontend, "cs_wrong", path, "POST", json=body, headers=OWN))[0] == 401
+
+
+@pytest.mark.behaviour("GW-132")
+async def test_a_key_with_limits_is_told_what_is_left_of_them(frontend: RunningFrontend) -> None:
+    limit = {"requests_per_minute": 2, "tokens_per_minute": 6000}
+    key = (await make_key(frontend, scope="infer", limits=[limit]))["key"]
+    client = AsyncOpenAI(base_url=f"{frontend.url}/v1", api_key=key, max_retries=0)
+    asked: Any = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
+    told = await client.chat.completions.with_raw_response.create(**asked)
+    answer = told.parse()
+    assert told.headers["x-ratelimit-limit-requests"] == "2"
+    assert told.headers["x-ratelimit-remaining-requests"] == "1"
+    assert told.headers["x-ratelimit-reset-requests"].endswith("s")
+    assert told.headers["x-ratelimit-limit-tokens"] == "6000"
+    # The tokens of this answer are counted already; the bucket fills all the time.
+    assert 6000 - answer.usage.total_tokens <= int(told.headers["x-ratelimit-remaining-tokens"]) <= 6000
+    async with client.chat.completions.with_streaming_response.create(stream=True, **asked) as stream:
+        assert stream.headers["x-ratelimit-remaining-requests"] == "0"
+    with pytest.raises(openai.RateLimitError) as caught:
+        await client.chat.completions.create(**asked)
+    assert caught.value.response.headers["x-ratelimit-remaining-requests"] == "0"
+    assert "retry-after" in caught.value.response.headers
+    await client.close()
+
+
+@pytest.mark.behaviour("GW-132")
+@pytest.mark.parametrize("more", [{}, {"stream": True}], ids=["whole", "stream"])
+async def test_anthropics_clients_are_told_by_their_own_names(frontend: RunningFrontend, more: dict[str, Any]) -> None:
+    key = (await make_key(frontend, scope="infer", limits=[{"requests_per_minute": 1, "tokens_per_day": 900}]))["key"]
+    asked, headers = CHAT | {"max_tokens": 5} | more, {"Authorization": f"Bearer {key}"}
+    for status, remaining in ((200, "0"), (429, "0")):
+        async with frontend.http.post(f"{frontend.url}/v1/messages", json=asked, headers=headers) as told:
+            assert told.status == status
+            assert told.headers["anthropic-ratelimit-requests-limit"] == "1"
+            assert told.headers["anthropic-ratelimit-requests-remaining"] == remaining
+            assert datetime.fromisoformat(told.headers["anthropic-ratelimit-requests-reset"]).tzinfo is not None
+            assert told.headers["anthropic-ratelimit-tokens-limit"] == "900"
+            assert not [name for name in told.headers if name.lower().startswith("x-ratelimit")]
+            await told.read()
+
+
+@pytest.mark.behaviour("GW-132")
+@pytest.mark.parametrize(("path", "body"), PATHS, ids=[path for path, _ in PATHS])
+async def test_a_key_without_limits_is_told_nothing_of_them(frontend: RunningFrontend, path: str, body: Any) -> None:
+    key = (await make_key(frontend, scope="infer"))["key"]
+    async with frontend.http.post(
+        f"{frontend.url}{path}", json=body, headers={"Authorization": f"Bearer {key}"}
+    ) as told:
+        assert not [name for name in told.headers if "ratelimit" in name.lower()]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from corral.domain.access import KeyLimit, Principal
+from corral.domain.access import KeyLimit, Left, Principal
 from corral.domain.answered import Answered
 from corral.domain.errors import LimitReached
 from corral.serving.limits import FORGOTTEN_AFTER_S, Limits
@@ -271,3 +271,38 @@ async def test_what_nobody_asked_for_in_a_long_time_is_forgotten_unless_it_is_in
     await limits.tick()
     assert len(limits) == 1
     refused(limits, shop)
+
+
+@pytest.mark.behaviour("GW-132")
+async def test_what_is_left_is_that_of_the_tightest_limit(limits: Limits, clock: HandClock) -> None:
+    asking = key(
+        KeyLimit(requests_per_minute=60, tokens_per_minute=600, tokens_per_day=1000),
+        KeyLimit(model="m", requests_per_minute=10),
+        KeyLimit(model="other", requests_per_minute=1),
+    )
+    limits.admit(asking, "m")
+    limits.answered(ended(100))
+    left = limits.allowance(asking, "m")
+    assert left.requests == Left(limit=10, remaining=9, reset_s=6.0)
+    assert left.tokens == Left(limit=600, remaining=500, reset_s=10.0)
+    clock.now += 6.0
+    limits.answered(ended(500))
+    assert limits.allowance(asking, "m").tokens == Left(limit=600, remaining=60, reset_s=54.0)
+    clock.now += 60.0
+    left = limits.allowance(asking, "m")
+    assert left.requests == Left(limit=10, remaining=10, reset_s=0.0)
+    assert left.tokens is not None
+    assert (left.tokens.limit, left.tokens.remaining) == (1000, 400)
+    assert limits.allowance(key(KeyLimit(requests_per_minute=1), key_id="k2"), "m").tokens is None
+
+
+@pytest.mark.behaviour("GW-132")
+async def test_what_is_left_is_what_this_frontend_would_let_in(limits: Limits, database: Database) -> None:
+    await _frontends(database, 3)
+    await limits.tick()
+    asking = key(KeyLimit(requests_per_minute=9, tokens_per_minute=30))
+    limits.admit(asking, "m")
+    limits.answered(ended(20))
+    left = limits.allowance(asking, "m")
+    assert left.requests == Left(limit=9, remaining=2, reset_s=20.0)
+    assert left.tokens == Left(limit=30, remaining=0, reset_s=120.0)

@@ -59,6 +59,23 @@ class KeyLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What of a limit can still be used, and how long until it is whole again."""
+
+    limit: int
+    remaining: int
+    reset_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What a key may still ask of a model; None: as much as it likes."""
+
+    requests: Left | None = None
+    tokens: Left | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinToken:
     id: str
     name: str

@@ -22,7 +22,7 @@ The class says *what kind*; `code` is a stable slug for programs; the message is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
@@ -126,6 +126,8 @@ class LimitReached(CorralError):
 
     code = "rate_limit_exceeded"
     status = 429
+    # What is left of the key's limits, as lines for the head of the answer.
+    lines: Sequence[tuple[bytes, bytes]] = ()
 
 
 class Unavailable(CorralError):

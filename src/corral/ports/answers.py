@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from corral.domain.access import Principal
+from corral.domain.access import Allowance, Principal
 from corral.domain.answered import Answered
 
 
@@ -12,6 +12,10 @@ class Limiter(Protocol):
     def admit(self, principal: Principal, model: str) -> None:
         """Count one request of this key for this model. `LimitReached` (429) with the time to wait, if it is one too
         many; then it is not counted."""
+        ...
+
+    def allowance(self, principal: Principal, model: str) -> Allowance:
+        """What is left. Asked only for a key that has limits."""
         ...
 
 
@@ -24,3 +28,7 @@ class Listener(Protocol):
 class NoLimits:
     def admit(self, principal: Principal, model: str) -> None:
         del principal, model
+
+    def allowance(self, principal: Principal, model: str) -> Allowance:
+        del principal, model
+        return Allowance()

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from corral.domain.answered import Answered, Origin
-from corral.domain.errors import CorralError, Unavailable
+from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.policy.serving.breaker import Verdict, judge
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
 from corral.runtime.guard import Failed, attempt
@@ -147,6 +147,9 @@ class Exchange:
         self._gateway.open.add(self)
         try:
             self._gateway.limiter.admit(self._wish.principal, self._wish.model.name)
+        except LimitReached as error:
+            error.lines = self._gateway.left_lines(self._wish) if self._wish.principal.limits else ()
+            self._fail(error)
         except CorralError as error:
             self._fail(error)
         else:
@@ -248,6 +251,8 @@ class Exchange:
             # Also if a listener has broken its promise not to raise: the client can do nothing about it.
             client = self._client
             if not is_passing:
+                if self._wish.principal.limits:
+                    self._head += self._gateway.left_lines(self._wish)
                 client.begin(self._status, self._head, len(rest) if self._form == _WHOLE else None)
             if rest:
                 client.piece(rest)
@@ -418,6 +423,8 @@ class Exchange:
         self._at = _PASSING
         if len(self._wish.body) > KEPT_BODY_BYTES:
             self._wish = replace(self._wish, body=b"")
+        if self._wish.principal.limits:
+            self._head += self._gateway.left_lines(self._wish)
         self._client.begin(self._status, self._head, self._size_bytes)
         if self._is_paused and self._line is not None:
             self._line.pause()

@@ -16,6 +16,7 @@ from corral.domain.access import Principal
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError
 from corral.domain.records import record
+from corral.policy.serving.allowances import anthropic_lines, openai_lines
 from corral.ports.answers import Limiter, Listener, NoLimits
 from corral.ports.engines import Engines, Headers
 from corral.ports.runtime import Clock, Ids
@@ -36,6 +37,8 @@ SWEEP_INTERVAL_S = 1.0
 CLIENT_LEFT = 499
 # 0 means no limit, so the shortest wait that can be asked for is short.
 SHORTEST_WAIT_S = 0.05
+# Calls whose clients know limits by Anthropic's names.
+_ANTHROPICS = frozenset({"messages", "count_tokens"})
 # Lines of a head that name a replica, kept so that they are made once.
 _NAMED_MAX = 4096
 
@@ -211,6 +214,13 @@ class Gateway:
         ]
         self._named[replica_id] = (held.node_name, lines)
         return lines
+
+    def left_lines(self, wish: Wish) -> list[tuple[bytes, bytes]]:
+        """The lines that say what is left to a key that has limits, as the clients of its dialect know them."""
+        allowance = self.limiter.allowance(wish.principal, wish.model.name)
+        if wish.call in _ANTHROPICS:
+            return anthropic_lines(allowance, self.clock.wall())
+        return openai_lines(allowance)
 
     def _set_epoch(self) -> None:
         self._epoch = self.clock.wall().timestamp() - self.clock.monotonic()

@@ -13,9 +13,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from corral.domain.access import KeyLimit, Principal
+from corral.domain.access import Allowance, KeyLimit, Left, Principal
 from corral.domain.answered import Answered
 from corral.domain.errors import LimitReached
+from corral.policy.serving.allowances import tightest
 from corral.ports.runtime import Clock
 from corral.store import access_spending as store
 from corral.store import cluster as cluster_store
@@ -59,6 +60,14 @@ class _Period:
         if now >= self.ends:
             self.tokens, self.ends = 0, self.ends + self.length_s
         return self.tokens
+
+    def left(self, quota: int, now: float) -> Left:
+        spent = self.spent(now)
+        return Left(limit=quota, remaining=max(0, quota - spent), reset_s=self.wait_s(now))
+
+    def wait_s(self, now: float) -> float:
+        """Until it ends."""
+        return self.length_s if self.ends == math.inf else self.ends - now
 
     def told(self, tokens: int, left_s: float, now: float) -> None:
         """What the registry counts. It and our own count are never more than the truth, so the larger one is right."""
@@ -112,6 +121,25 @@ class Limits:
             self._check(principal, limit, meter, now)
         for _, meter in counted:
             meter.requests.level -= 1
+
+    def allowance(self, principal: Principal, model: str) -> Allowance:
+        """What is left now, of the tightest of the limits that hold for this model."""
+        now = self._clock.monotonic()
+        requests: list[Left] = []
+        tokens: list[Left] = []
+        for limit in principal.limits:
+            if limit.model not in ("", model):
+                continue
+            meter = self._meter(principal.key_id, limit, now)
+            if limit.requests_per_minute is not None:
+                requests.append(self._left(limit.requests_per_minute, meter.requests, now))
+            if limit.tokens_per_minute is not None:
+                tokens.append(self._left(limit.tokens_per_minute, meter.tokens, now))
+            if limit.tokens_per_day is not None:
+                tokens.append(meter.day.left(limit.tokens_per_day, now))
+            if limit.tokens_per_month is not None:
+                tokens.append(meter.month.left(limit.tokens_per_month, now))
+        return Allowance(requests=tightest(requests), tokens=tightest(tokens))
 
     def answered(self, record: Answered) -> None:
         tokens = (record.prompt_tokens or 0) + (record.completion_tokens or 0)
@@ -169,6 +197,11 @@ class Limits:
             self._asked.add(key_id)
         return meter
 
+    def _left(self, per_minute: int, bucket: _Bucket, now: float) -> Left:
+        share = per_minute / self._frontends
+        level = bucket.fill(share, now)
+        return Left(limit=per_minute, remaining=max(0, int(level)), reset_s=(max(share, 1.0) - level) * 60 / share)
+
     def _check(self, principal: Principal, limit: KeyLimit, meter: _Meter, now: float) -> None:
         requests, tokens = limit.requests_per_minute, limit.tokens_per_minute
         if requests is not None and (level := meter.requests.fill(requests / self._frontends, now)) < 1:
@@ -180,7 +213,7 @@ class Limits:
         quotas = ((limit.tokens_per_day, meter.day, "day"), (limit.tokens_per_month, meter.month, "month"))
         for quota, period, name in quotas:
             if quota is not None and period.spent(now) >= quota:
-                wait_s = period.length_s if period.ends == math.inf else period.ends - now
+                wait_s = period.wait_s(now)
                 raise _refusal(principal, limit, f"{quota} tokens a {name}", wait_s, code="insufficient_quota")
 
 

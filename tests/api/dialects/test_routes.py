@@ -15,6 +15,7 @@ from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
 from corral.backends.catalog import read_built_in
 from corral.domain.access import Principal
 from corral.domain.answered import Answered
+from corral.ports.answers import NoLimits
 from corral.serving.errors import QueueFull
 from corral.store.database import Database
 from tests.api.dialects.recorder import recorder
@@ -277,7 +278,7 @@ async def test_limits_and_allow_lists_hold_in_every_dialect(
         assert (status, "may not ask for chat" in sentence(path, answer)) == (403, True)
     assert (await frontend.call("GET", "/api/tags", key=made["key"]))[1] == {"models": []}
 
-    class Full:
+    class Full(NoLimits):
         def admit(self, principal: Principal, model: str) -> None:
             raise QueueFull("Enough.", details={"retry_after_s": 7})
 

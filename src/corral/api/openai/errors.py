@@ -11,7 +11,7 @@ import math
 from starlette.types import Send
 
 from corral.api.errors import RETRY_AFTER_S, envelope
-from corral.domain.errors import CorralError, Unavailable
+from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.serving.errors import ModelLoading
 
 STREAM = "text/event-stream"
@@ -39,7 +39,8 @@ def _type(error: CorralError) -> str:
 
 def headers(error: CorralError) -> list[tuple[bytes, bytes]]:
     if isinstance(after_s := error.details.get("retry_after_s"), int | float):
-        return [(b"retry-after", b"%d" % math.ceil(after_s))]
+        left = error.lines if isinstance(error, LimitReached) else ()
+        return [(b"retry-after", b"%d" % math.ceil(after_s)), *left]
     if isinstance(error, Unavailable):
         return [(b"retry-after", str(RETRY_AFTER_S).encode())]
     if error.status == 401:

@@ -93,6 +93,24 @@ async def test_a_restarted_worker_loses_its_replicas_with_one_event_per_model(fr
     assert await removals(node) == [("a", 2), ("b", 1)], "saying it again fires nothing again"
 
 
+@pytest.mark.behaviour("NODE-5b")
+async def test_replicas_whose_engines_outlived_the_worker_keep_their_rows_without_a_gap(
+    frontend: RunningFrontend,
+) -> None:
+    node = await joined(frontend)
+    await load(node, "a", "a", "b")
+    node.reboot()
+    survivors = [
+        {"model": "a", "replica": 0, "address": "", "revision": ""},
+        # At another address, and as another revision: these rows are not about what runs.
+        {"model": "a", "replica": 1, "address": "10.0.0.9:1", "revision": ""},
+        {"model": "b", "replica": 0, "address": "", "revision": "another"},
+    ]
+    assert (await node.register(None, running=survivors))[0] == 201
+    assert await loaded(node) == ["a"]
+    assert await removals(node) == [("a", 1), ("b", 1)]
+
+
 @pytest.mark.behaviour("OPS-61")
 async def test_registering_again_with_the_same_boot_keeps_the_replicas(frontend: RunningFrontend) -> None:
     node = await joined(frontend)

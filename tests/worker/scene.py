@@ -11,6 +11,7 @@ from corral.worker.address import Advertised
 from corral.worker.agent import Agent, Profile, Surroundings
 from corral.worker.identity import Identity
 from corral.worker.link import Duties, Grant
+from corral.worker.survivors import Survivors
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
@@ -68,6 +69,7 @@ class Scene:
         self.tokens_in_use: list[str] = []
         self.opened: list[RecordedBus] = []
         self.duties: Duties | None = None
+        self.survivors: Survivors | None = None
         self._boots = 0
         self._agents: list[Agent] = []
 
@@ -91,6 +93,7 @@ class Scene:
             clock=self.clock,
             rng=chance(self.loop.seed, f"worker {self._boots}"),
             duties=self.duties,
+            running=self.survivors.running if self.survivors else None,
         )
         made = Agent(Profile(**(values | changes)), self.identity, around, on_end=self.ends.append)
         self._agents.append(made)

@@ -7,12 +7,13 @@ import itertools
 import pytest
 from structlog.testing import capture_logs
 
-from corral.bus.messages import Describe, Hello, StopNode, WakeNode
+from corral.bus.messages import Describe, Hello, RunningProcess, StopNode, WakeNode
 from corral.bus.subjects import NODE_DESCRIBE, NODE_HELLO, NODE_STOP, NODE_WAKE
 from corral.domain.errors import CorralError, InvalidRequest, NameTaken, NotAuthenticated, Unavailable
 from corral.domain.node import NodeType
 from corral.ports.bus import Delivery
 from corral.worker.membership import EAGER_ATTEMPTS
+from corral.worker.survivors import WAIT_S, Survivors
 from tests.worker.scene import Scene, play
 from tests.worker.standin import INTERVAL_S
 
@@ -373,3 +374,45 @@ def test_a_restarted_worker_keeps_its_node_and_has_a_new_boot_id():
         assert [wish.boot_id for wish in scene.frontend.wishes] == ["boot-0001", "boot-0002"]
 
     play(story)
+
+
+@pytest.mark.behaviour("NODE-5b")
+def test_a_worker_registers_when_it_knows_what_outlived_the_last_one_and_lists_what_is_ready():
+    async def story(scene: Scene) -> None:
+        scene.survivors = Survivors(lambda: (_process("ready"), _process("starting", replica=1)))
+        agent = await scene.started()
+        await scene.clock.sleep(WAIT_S / 2)
+        assert (agent.node_id, scene.frontend.wishes) == (None, []), "nobody has looked yet"
+        await scene.survivors.start()
+        await scene.until(lambda: agent.node_id is not None)
+        (wish,) = scene.frontend.wishes
+        assert [(one.model, one.replica, one.address, one.revision) for one in wish.running] == [
+            ("chat", 0, "127.0.0.1:4000", "r1")
+        ]
+
+    play(story)
+
+
+@pytest.mark.behaviour("NODE-5b")
+def test_a_worker_that_cannot_find_out_what_runs_registers_all_the_same():
+    async def story(scene: Scene) -> None:
+        scene.survivors = Survivors(lambda: (_process("ready"),))
+        agent = await scene.started()
+        await scene.until(lambda: agent.node_id is not None)
+        assert [wish.running for wish in scene.frontend.wishes] == [[]]
+
+    play(story)
+
+
+def _process(state: str, replica: int = 0) -> RunningProcess:
+    return RunningProcess(
+        key=f"chat#{replica}",
+        model="chat",
+        replica=replica,
+        backend="fake",
+        version="1",
+        pid=1,
+        address=f"127.0.0.1:{4000 + replica}",
+        state=state,
+        revision="r1",
+    )

@@ -50,6 +50,7 @@ from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
 from corral.worker.processes.options import SupervisorOptions
 from corral.worker.processes.supervisor import Parts, Supervisor
 from corral.worker.readings import MachineReadings
+from corral.worker.survivors import Survivors
 from corral.worker.work import Files, Installer, Processes
 
 log = structlog.get_logger(__name__)
@@ -224,6 +225,7 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
         clock=clock,
         rng=rng,
         duties=work.duties if work else None,
+        running=work.survivors.running if work else None,
     )
     agent = Agent(_profile(settings, boot_id), identity, around, on_end=services.end)
     health = HealthServer(listener, agent.not_ready, tools.routes if tools else ())
@@ -241,6 +243,7 @@ class _Work:
     duties: Duties
     runner: JobRunner
     reports: tuple[BackendReports | HoldingsReports, ...]
+    survivors: Survivors
     services: tuple[Service, ...]
 
 
@@ -277,8 +280,9 @@ def _work_of(
         )
     )
     collection = DailyCollection((tools.installer, tools.files), world.clock, world.rng, on_crash)
-    services = (*tools.services, runner, reports, holdings, collection)
-    return _Work(duties=duties, runner=runner, reports=(reports, holdings), services=services)
+    survivors = Survivors(tools.processes.running)
+    services = (*tools.services, survivors, runner, reports, holdings, collection)
+    return _Work(duties=duties, runner=runner, reports=(reports, holdings), survivors=survivors, services=services)
 
 
 def _engines_reached_at(settings: WorkerSettings) -> str:

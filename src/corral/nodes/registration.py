@@ -13,7 +13,7 @@ Identity is the name *and* the credential that the worker made for itself; its h
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -32,6 +32,7 @@ from corral.store import outbox
 from corral.store import replicas as replica_store
 from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
+from corral.store.replicas import Running
 from corral.store.schema import NOW
 
 # Far above what any machine runs; an admin cannot set more either.
@@ -56,6 +57,8 @@ class Registration:
     slots: int = 1
     budget: str | None = None
     hardware: Hardware = field(default_factory=Hardware)
+    # Engines of an earlier process of this worker that this one goes on with.
+    running: Collection[Running] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +162,10 @@ async def _return(tx: Transaction, known: Node, wish: Registration, policy: Join
     is_new_boot = wish.boot_id != known.boot_id
     values = _reported(wish)
     if is_new_boot:
-        # A new process: nothing that the old one ran is running, and its own wish to drain died with it.
+        # A new process: of what the old one ran only what it lists is running, and the old one's wish to drain died
+        # with it.
         values |= {"self_drained_at": None, "bus_ok": None, "bus_since": None, "holdings_at": None}
-        await replica_store.remove_replicas(tx, known.id, "its worker was restarted", keeps_coming=True)
+        await replica_store.remove_but(tx, known.id, wish.running, "its worker was restarted")
     await node_store.update_node(tx, known.id, values)
     await node_store.set_liveness(tx, known.id, Liveness.ALIVE)
     await node_store.renew_lease(tx, known.id, policy.lease_s)

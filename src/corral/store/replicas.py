@@ -85,6 +85,8 @@ async def list_existing(tx: Transaction, replica_ids: Collection[str]) -> list[R
     return [_to_replica(row) for row in rows]
 
 
+# A process: model, index, address and run hash.
+Running = tuple[str, int, str, str]
 # Rows are locked in one order, whoever removes which: two that remove the same ones wait for each other.
 _IN_ORDER = (replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
 
@@ -96,20 +98,37 @@ async def remove_replicas(
     *,
     model: str | None = None,
     index: int | None = None,
-    keeps_coming: bool = False,
 ) -> int:
     """Rows go with what was set aside for them. Each model that lost some gets one event, in the same transaction.
 
     What is to end stays until its worker says that it has: nobody else knows, and the process may come back with its
-    node. `keeps_coming`: loads that are under way stay, too; their worker goes on with them.
+    node.
     """
-    wanted = select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
+    wanted = _on_node(node_id).where(replicas.c.state != ReplicaState.UNLOADING)
     if model is not None:
         wanted = wanted.where(replicas.c.model == model)
     if index is not None:
         wanted = wanted.where(replicas.c.replica_index == index)
-    kept = ["unloading", "staging", "loading"] if keeps_coming else ["unloading"]
-    wanted = wanted.where(replicas.c.state.not_in(kept))
+    return await _remove(tx, node_id, wanted, reason, index=index)
+
+
+async def remove_but(tx: Transaction, node_id: NodeId, running: Collection[Running], reason: str) -> int:
+    """The same for what was loaded on a node, except for what still runs there as its row says. Loads that are under
+    way stay, too: their worker goes on with them."""
+    wanted = _on_node(node_id).where(replicas.c.state == ReplicaState.LOADED)
+    if running:
+        place = tuple_(replicas.c.model, replicas.c.replica_index, replicas.c.address, replicas.c.revision)
+        wanted = wanted.where(place.not_in(sorted(set(running))))
+    return await _remove(tx, node_id, wanted, reason)
+
+
+def _on_node(node_id: NodeId) -> Select[Any]:
+    return select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
+
+
+async def _remove(
+    tx: Transaction, node_id: NodeId, wanted: Select[Any], reason: str, *, index: int | None = None
+) -> int:
     gone_rows = await tx.execute(
         delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, replicas.c.model)
     )

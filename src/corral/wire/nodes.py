@@ -68,6 +68,19 @@ _HEARTBEAT_EXAMPLE: JsonDict = {
 }
 
 
+class SurvivorIn(Lenient):
+    """An engine that outlived the worker which started it."""
+
+    model: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    replica: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    address: Annotated[str, StringConstraints(max_length=512)]
+    revision: Annotated[str, StringConstraints(max_length=512)] = Field(description="The run hash of its load.")
+
+
+# More than a machine runs; what is left out is adopted with the first report.
+SURVIVORS_MAX = 1_000
+
+
 class RegisterIn(HardwareReport):
     """`POST /api/node/register`: a worker presents itself, the first time and after every start."""
 
@@ -91,6 +104,10 @@ class RegisterIn(HardwareReport):
     max_replicas_per_model: int = 1
     vram_budget: Annotated[str, StringConstraints(max_length=64)] | None = None
     version: Word = ""
+    running: Annotated[list[SurvivorIn], Field(max_length=SURVIVORS_MAX)] = Field(
+        default_factory=list,
+        description="Engines that are ready and outlived an earlier process of this worker: they go on answering.",
+    )
 
 
 class RegisterOut(Lenient):

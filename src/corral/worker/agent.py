@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 from typing import Any
@@ -20,14 +20,14 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from corral.bus.messages import NodeDescription
+from corral.bus.messages import NodeDescription, RunningProcess
 from corral.domain.errors import InvalidRequest, Unavailable
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.signals import Signal
-from corral.wire.nodes import HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
+from corral.wire.nodes import SURVIVORS_MAX, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 from corral.worker.address import Advertised
 from corral.worker.control import ControlPlane
 from corral.worker.identity import Identity
@@ -83,6 +83,8 @@ class Surroundings:
     rng: Random
     # An agent node has none: it gets neither backends nor models.
     duties: Duties | None = None
+    # What runs here, once what an earlier process has left is known.
+    running: Callable[[], Awaitable[Sequence[RunningProcess]]] | None = None
 
 
 class Agent:
@@ -208,9 +210,10 @@ class Agent:
     async def _ask_for_a_place(self) -> RegisterOut:
         self._report = await self._around.readings.read()
         advertised = await self._around.addresses()
-        return await self._around.control.register(self._wish(advertised))
+        running = await self._around.running() if self._around.running else ()
+        return await self._around.control.register(self._wish(advertised, running))
 
-    def _wish(self, advertised: Advertised) -> RegisterIn:
+    def _wish(self, advertised: Advertised, running: Sequence[RunningProcess]) -> RegisterIn:
         profile = self._profile
         values: dict[str, Any] = dict(self._report) | {
             "name": profile.name,
@@ -225,6 +228,7 @@ class Agent:
             "max_replicas_per_model": profile.max_replicas_per_model,
             "vram_budget": profile.vram_budget,
             "version": profile.version,
+            "running": [_survivor(each) for each in running if each.state == "ready"][:SURVIVORS_MAX],
         }
         try:
             return RegisterIn.model_validate(values)
@@ -370,3 +374,12 @@ class Agent:
     def _pace(self, interval_s: float, *, jitter: float = 0.1) -> None:
         pause_s = max(SHORTEST_INTERVAL_S, interval_s)
         self.loop.plan = LoopPlan(name=self.name, interval_s=pause_s, jitter=jitter)
+
+
+def _survivor(process: RunningProcess) -> dict[str, object]:
+    return {
+        "model": process.model,
+        "replica": process.replica,
+        "address": process.address,
+        "revision": process.revision,
+    }

@@ -27,10 +27,12 @@ _clock = SystemClock()
 
 
 @pytest.mark.behaviour("FLT-34")
+@pytest.mark.behaviour("NODE-5b")
 async def test_engines_outlive_their_worker_answer_while_it_is_away_and_are_not_loaded_again(models: Models) -> None:
     await models.put("survivor")
     await models.loaded("survivor", "worker-1")
     before = await models.process("survivor")
+    row = await _row(models, "survivor")
     worker = models.cluster.workers["worker-1"]
     lives = worker.log.count('"event": "registered"')
     await worker.kill()
@@ -45,11 +47,21 @@ async def test_engines_outlive_their_worker_answer_while_it_is_away_and_are_not_
     await models.cluster.become(dict.fromkeys(TWO, "healthy"), on_bus=True)
     after = await models.look(lambda: _loaded(models, "survivor"))
     assert [one["address"] for one in after] == [before["address"]]
+    # The very same row: no request could find the model cold in between.
+    assert await _row(models, "survivor") == row
     for via in (0, 1):
         assert (await models.answers("survivor", via=via)).node == "worker-1"
     running = [one for one in await models.all_processes() if one["model"] == "survivor"]
     assert [(one["pid"], one["restarts"]) for one in running] == [(before["pid"], 0)]
     await models.forget("survivor")
+
+
+async def _row(models: Models, name: str) -> str:
+    """The id of its only replica's row."""
+    status, rows = await models.call("GET", "/api/nodes/models")
+    assert status == 200, rows
+    (row,) = [one for one in rows if one["model_name"] == name]
+    return str(row["id"])
 
 
 async def _loaded(models: Models, name: str, count: int = 1) -> Any:

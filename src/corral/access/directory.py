@@ -15,7 +15,7 @@ from typing import Any
 from corral.access import kept
 from corral.access.entries import Holder, NodeEntry
 from corral.access.secrets import hash_secret, is_secret
-from corral.domain.access import Principal
+from corral.domain.access import SESSION_PREFIX, Principal
 from corral.domain.cluster import Event
 from corral.domain.errors import BootSuperseded, NotAuthenticated, NotFound
 from corral.domain.node import Liveness, Node, NodeId
@@ -114,7 +114,9 @@ class Directory:
         )
 
     async def session(self, secret: str) -> Principal:
-        """The user whose browser shows this cookie."""
+        """Who shows this cookie: the user of a session, or the holder of the key that it is."""
+        if not secret.startswith(SESSION_PREFIX):
+            return await self._key_session(secret)
         hashed = hash_secret(secret)
         holder, now = self._sessions.get(hashed), self._clock.monotonic()
         if holder is not None and holder.is_valid(now):
@@ -126,6 +128,16 @@ class Directory:
                 return row.principal
             self._refuse(hashed)
         raise NotAuthenticated("This session has ended.", hint="Log in again.", code="session_ended")
+
+    async def _key_session(self, key: str) -> Principal:
+        try:
+            return await self.principal(key)
+        except NotAuthenticated as error:
+            raise NotAuthenticated(
+                "This session has ended: its key is not known any more, has expired or was revoked.",
+                hint="Log in again.",
+                code="session_ended",
+            ) from error
 
     async def _second_look(self, node_id: str, secret: str | None) -> NodeEntry:
         hashed = hash_secret(f"{node_id}:{secret or ''}")

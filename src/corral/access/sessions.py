@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.access import users
+from corral.access.directory import Directory
 from corral.access.oidc import Identity, Oidc
 from corral.access.passwords import Passwords
 from corral.access.secrets import hash_secret, make_secret
 from corral.access.throttle import Throttle
-from corral.domain.access import SESSION_PREFIX, User
+from corral.domain.access import SESSION_PREFIX, Principal, User
 from corral.domain.errors import NotAllowed, NotAuthenticated
 from corral.ports.runtime import Clock, Ids
 from corral.store import access as audit
@@ -21,6 +22,7 @@ from corral.store.database import Database, Transaction
 LIFE_S = 24 * 3600
 SESSIONS_OF_USER_MAX = 20
 WRONG_PASSWORDS_PER_MINUTE = 5
+WRONG_KEYS_PER_MINUTE = 5
 _USER_AGENT_MAX = 255
 
 
@@ -41,6 +43,7 @@ class Sessions:
         self.passwords = Passwords(ids)
         sentence = "There were too many wrong passwords for this name."
         self._throttle = Throttle(clock, WRONG_PASSWORDS_PER_MINUTE, sentence)
+        self._key_throttle = Throttle(clock, WRONG_KEYS_PER_MINUTE, "There were too many wrong keys from this address.")
 
     async def log_in(self, name: str, password: str, user_agent: str = "") -> Opened:
         name = name.lower()
@@ -55,6 +58,20 @@ class Sessions:
         self._throttle.forget(name)
         async with self._database.transaction() as tx:
             return await open_session(tx, self._ids, found[0], user_agent)
+
+    async def show_key(self, directory: Directory, key: str, address: str) -> Principal:
+        """Whose key a browser shows to come in. Its cookie is the key itself, so the session ends when the key does.
+
+        Wrong ones are counted by the address that they come from. A key that memory knows is not counted: whoever
+        shares an address with somebody who guesses can come in all the same.
+        """
+        known = directory.known(key)
+        if known is not None:
+            return known
+        self._key_throttle.count(address)
+        principal = await directory.principal(key)
+        self._key_throttle.forget(address)
+        return principal
 
     async def enter(self, identity: Identity, user_agent: str = "") -> Opened:
         """Whom a provider vouches for comes in. The first time they become a user; what they may is told each time."""

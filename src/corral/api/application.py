@@ -26,6 +26,7 @@ from corral.api import (
 )
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
+from corral.api.page import routes as page
 from corral.api.parts import Parts
 from corral.wire.errors import ErrorOut
 
@@ -56,7 +57,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     app.state.metrics = metrics
     errors.install(app)
     # Dialects before OpenAI's: whoever says to be Anthropic's client is answered like one.
-    app.router.routes.extend([*node_self.SWIFT_ROUTES, *dialects.ROUTES, *openai.ROUTES])
+    app.router.routes.extend([*node_self.SWIFT_ROUTES, *dialects.ROUTES, *openai.ROUTES, *page.ROUTES])
     # Rules before nodes: `/api/nodes/scheduling` is no node.
     routers = (
         cluster,

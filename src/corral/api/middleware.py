@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.api.dialects.envelopes import OLLAMA_PATHS, envelope_for
 from corral.api.errors import TOO_LARGE_HINT, envelope
 from corral.api.metrics import Metrics
+from corral.api.page.routes import is_page
 from corral.domain.errors import StoreUnavailable, TooLarge, Unavailable
 from corral.ports.runtime import Clock, Ids
 from corral.serving.health import Health
@@ -39,7 +40,7 @@ _NO_REGISTRY = "PostgreSQL cannot be reached, and this frontend has started with
 _HINTS = {413: TOO_LARGE_HINT, 503: "Try again in a second, or ask another frontend."}
 _ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
 # What is answered without the registry.
-_FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", *OLLAMA_PATHS})
+_FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", "/api/me", "/api/session"})
 
 
 class Edge:
@@ -93,7 +94,7 @@ class Edge:
                 log.debug("answered", method=scope["method"], path=scope["path"], status=status, took_ms=took_ms)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reason = None if scope["path"] in _ALWAYS_SERVED else self._not_ready()
+        reason = None if _is_always_served(scope["path"]) else self._not_ready()
         if reason is not None:
             await _refuse(scope, send, 503, *_why_not(reason))
             return
@@ -108,8 +109,17 @@ class Edge:
         await self._app(scope, _limited(receive, limit), send)
 
 
+def _is_always_served(path: str) -> bool:
+    """Also while the frontend starts: the page tells whoever looks what is going on."""
+    return path in _ALWAYS_SERVED or is_page(path)
+
+
 def _is_from_memory(path: str) -> bool:
-    return path.startswith("/v1/") or path in _FROM_MEMORY
+    return _is_inference(path) or path in _FROM_MEMORY or is_page(path)
+
+
+def _is_inference(path: str) -> bool:
+    return path.startswith("/v1/") or path in OLLAMA_PATHS
 
 
 def _limit(path: str) -> int:
@@ -117,7 +127,7 @@ def _limit(path: str) -> int:
         return UPLOAD_BODY_BYTES_MAX
     if path.startswith("/v1/audio/"):
         return AUDIO_BODY_BYTES_MAX
-    return INFERENCE_BODY_BYTES_MAX if _is_from_memory(path) else BODY_BYTES_MAX
+    return INFERENCE_BODY_BYTES_MAX if _is_inference(path) else BODY_BYTES_MAX
 
 
 def _too_large(limit: int) -> str:

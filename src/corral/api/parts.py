@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from corral.access.allowed import allowed
 from corral.access.directory import Directory
 from corral.access.sessions import Sessions
+from corral.api.page.page import Page
 from corral.backends.catalog import Catalog
 from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
@@ -76,6 +77,8 @@ class Parts:
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
     library: Library
+    # The web page.
+    page: Page
     # How many operations this frontend drives.
     held: Callable[[], int]
     # What does not work now.

@@ -21,6 +21,7 @@ from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
 from corral.api.insight.families import RequestMetrics
 from corral.api.metrics import Metrics
+from corral.api.page.page import BUILT, Page
 from corral.api.parts import Parts, Told
 from corral.app.insight import Watched
 from corral.app.options import CoreOptions, World
@@ -467,6 +468,7 @@ class Core:
             reports=Reports(world.database),
             fetcher=world.fetcher,
             library=self.library,
+            page=Page(BUILT, world.clock),
             gateway=self.gateway,
             insight=self.insight,
             allows_private_sources=options.allows_private_sources,

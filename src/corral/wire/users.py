@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from corral.domain.access import Scope
 from corral.wire.access import SCOPES, LimitOut
@@ -51,8 +51,22 @@ class UserOut(Lenient):
 
 
 class LoginIn(Strict):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
-    password: Annotated[str, StringConstraints(max_length=1024)] = Field(repr=False)
+    """Either a name and its password, or a key."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ada", "password": "…"}, {"key": "ck_…"}]})
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)] | None = None
+    password: Annotated[str, StringConstraints(max_length=1024)] | None = Field(default=None, repr=False)
+    key: Annotated[str, StringConstraints(min_length=1, max_length=1024, strip_whitespace=True)] | None = Field(
+        default=None, repr=False, description="An API key; the session may what it may, and ends with it."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> LoginIn:
+        has_key, has_name = self.key is not None, self.name is not None and self.password is not None
+        if has_key == has_name or (has_key and (self.name, self.password) != (None, None)):
+            raise ValueError("give name and password, or a key")
+        return self
 
 
 class MeOut(Lenient):

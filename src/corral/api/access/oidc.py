@@ -58,7 +58,7 @@ async def come_back_from_provider(
     response = RedirectResponse("/", status_code=303)
     # A login is for once.
     response.delete_cookie(COOKIE, path=_PATH, httponly=True, samesite="lax")
-    give_cookie(request, response, parts, opened)
+    give_cookie(request, response, parts, opened.secret)
     return response
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from corral.access.sessions import LIFE_S, Opened
+from corral.access.sessions import LIFE_S
 from corral.api.access.users import who_am_i
 from corral.api.parts import SESSION_COOKIE, Parts, PartsIn, who
 from corral.domain.errors import NotAuthenticated
@@ -16,11 +16,19 @@ _NO_SESSION = "There is no session."
 
 @router.post("/session", status_code=201)
 async def log_in(request: Request, response: Response, parts: PartsIn, body: LoginIn) -> MeOut:
-    """Come in with name and password; the answer sets the cookie of a session of 24 hours. After five wrong passwords
-    a minute for one name: 429."""
+    """Come in with name and password, or with a key; the answer sets the cookie of a session of 24 hours. A session
+    that was opened with a key ends at once when that is revoked. After five wrong passwords a minute for one name, or
+    five wrong keys from one address: 429."""
+    if body.key is not None:
+        address = request.client.host if request.client else ""
+        principal = await parts.sessions.show_key(parts.directory, body.key, address)
+        give_cookie(request, response, parts, body.key)
+        return await who_am_i(principal)
+    assert body.name is not None, "the body was checked"
+    assert body.password is not None, "the body was checked"
     opened = await parts.sessions.log_in(body.name, body.password, request.headers.get("user-agent", ""))
     await parts.directory.load_sessions({opened.user.id})
-    give_cookie(request, response, parts, opened)
+    give_cookie(request, response, parts, opened.secret)
     return await who_am_i(await parts.directory.session(opened.secret))
 
 
@@ -48,11 +56,11 @@ async def log_out(request: Request, response: Response, parts: PartsIn) -> None:
     response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
 
 
-def give_cookie(request: Request, response: Response, parts: Parts, opened: Opened) -> None:
+def give_cookie(request: Request, response: Response, parts: Parts, secret: str) -> None:
     """The cookie. Scripts cannot read it, other sites cannot send it, and over https it stays on https."""
     response.set_cookie(
         SESSION_COOKIE,
-        opened.secret,
+        secret,
         max_age=LIFE_S,
         path="/",
         httponly=True,

@@ -1,0 +1,125 @@
+"""Sessions that are opened with a key: they may what it may, and end with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from corral.access.sessions import WRONG_KEYS_PER_MINUTE
+from tests.api.operations import assert_envelope
+from tests.api.test_sessions import OWN, as_browser, secret_of
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.waiting import eventually
+
+
+async def show(frontend: RunningFrontend, body: Any) -> tuple[int, Any, str, str | None]:
+    """Status, body, the line that sets the cookie, and the time to wait."""
+    async with frontend.http.post(f"{frontend.url}/api/session", json=body) as answer:
+        after = answer.headers.get("Retry-After")
+        return answer.status, await answer.json(), answer.headers.get("Set-Cookie", ""), after
+
+
+async def make_key(frontend: RunningFrontend, **body: Any) -> Any:
+    status, made = await frontend.call("POST", "/api/keys", {"name": "of the tests"} | body)
+    assert status == 201, made
+    return made
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_a_key_opens_a_session_with_its_rights(frontend: RunningFrontend) -> None:
+    status, me, line, _ = await show(frontend, {"key": ADMIN_KEY})
+    assert (status, me["scope"], me["key_id"] is not None) == (201, "admin", True)
+    said = {part.strip().lower() for part in line.split(";")[1:]}
+    assert said == {"httponly", "samesite=strict", "path=/", "max-age=86400"}
+    cookie = secret_of(line)
+    assert (await as_browser(frontend, cookie, "/api/session"))[1] == me
+    assert (await as_browser(frontend, cookie, "/api/users"))[0] == 200
+    assert ADMIN_KEY not in str(me)
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_a_key_that_may_only_ask_models_opens_a_session_that_may_no_more(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer"))["key"]
+    status, me, line, _ = await show(frontend, {"key": f"  {key}\n"})
+    assert (status, me["scope"]) == (201, "infer")
+    cookie = secret_of(line)
+    assert (await as_browser(frontend, cookie, "/v1/models"))[0] == 200
+    assert (await as_browser(frontend, cookie, "/api/nodes"))[0] == 403
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_nothing_is_changed_without_the_header_of_our_own_page(frontend: RunningFrontend) -> None:
+    cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
+    status, answer = await as_browser(frontend, cookie, "/api/rules/m", "PUT", json={})
+    assert (status, assert_envelope(answer)["code"]) == (403, "own_page_header_missing")
+    assert (await as_browser(frontend, cookie, "/api/rules/m", "PUT", json={}, headers=OWN))[0] == 200
+
+
+@pytest.mark.behaviour("PAGE-9")
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/models/none"])
+async def test_models_are_asked_with_the_cookie_and_the_header(frontend: RunningFrontend, path: str) -> None:
+    """There is no such model; whoever is told so has come in."""
+    cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
+    method = "GET" if path.endswith("none") else "POST"
+    body: Any = {"model": "none", "max_tokens": 1, "messages": [{"role": "user", "content": "Who goes there?"}]}
+    more = {} if method == "GET" else {"json": body}
+    assert (await as_browser(frontend, cookie, path, method, headers=OWN, **more))[0] == 404
+    if method == "POST":
+        assert (await as_browser(frontend, cookie, path, method, **more))[0] == 403
+    assert (await as_browser(frontend, "ck_wrong", path, method, headers=OWN, **more))[0] == 401
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_revoking_the_key_ends_the_session_here_at_once_and_soon_everywhere(
+    frontend: RunningFrontend, database_url: str
+) -> None:
+    made = await make_key(frontend, scope="operate")
+    cookie = secret_of((await show(frontend, {"key": made["key"]}))[2])
+    async with running_frontend(database_url) as other:
+        assert (await as_browser(other, cookie, "/api/session"))[0] == 200
+        assert (await frontend.call("DELETE", f"/api/keys/{made['id']}"))[0] in (200, 204)
+        status, answer = await as_browser(frontend, cookie, "/api/session")
+        assert (status, assert_envelope(answer)["code"]) == (401, "session_ended")
+
+        async def is_out_there() -> bool:
+            return bool((await as_browser(other, cookie, "/api/session"))[0] == 401)
+
+        await eventually(is_out_there)
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_who_leaves_has_no_cookie_and_the_key_stays(frontend: RunningFrontend) -> None:
+    cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
+    assert (await as_browser(frontend, cookie, "/api/session", "DELETE", headers=OWN))[0] == 204
+    assert (await frontend.call("GET", "/api/me"))[0] == 200
+
+
+@pytest.mark.behaviour("PAGE-10")
+async def test_after_five_wrong_keys_an_address_has_to_wait_but_good_keys_come_in(frontend: RunningFrontend) -> None:
+    tries = await asyncio.gather(*(show(frontend, {"key": f"ck_wrong-{number}"}) for number in range(9)))
+    assert sorted(status for status, *_ in tries) == [401] * WRONG_KEYS_PER_MINUTE + [429] * 4
+    assert {line for _, _, line, _ in tries} == {""}
+    refused = next(one for one in tries if one[0] == 429)
+    assert 1 <= int(refused[3] or 0) <= 60
+    assert_envelope(refused[1], code="rate_limit_exceeded")
+    assert (await show(frontend, {"key": ADMIN_KEY}))[0] == 201
+
+
+@pytest.mark.behaviour("PAGE-11")
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": "ada"},
+        {"password": "long enough"},
+        {"key": ""},
+        {"key": "ck_x", "name": "ada"},
+        {"key": "ck_x", "name": "ada", "password": "long enough"},
+    ],
+)
+async def test_it_is_name_and_password_or_a_key(frontend: RunningFrontend, body: Any) -> None:
+    status, answer, line, _ = await show(frontend, body)
+    assert (status, line) == (400, "")
+    assert "ck_x" not in str(answer)

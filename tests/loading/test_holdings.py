@@ -322,3 +322,30 @@ async def test_what_slipped_through_is_put_right(database: Database, hub: Hub, f
     await ReplicaCheck(database, leader, frontend.loading.ask_running).tick()
     assert await states(database) == ["unloading", "unloading"]
     assert await sql(database, "SELECT 1 FROM reservations") == []
+
+
+@pytest.mark.behaviour("LOAD-1b", "OPS-102")
+async def test_files_of_models_that_were_deleted_while_a_node_was_none_are_removed_after_a_while(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    leader = Leader(database, SteppingClock(), "frontend-1", 15.0)
+    await leader.tick()
+    check = ReplicaCheck(database, leader, frontend.loading.ask_running)
+    held = {"chat": "r1", "forgotten": "r0"}
+
+    async def look() -> list[str]:
+        await report(frontend, one, models=held, files={})
+        await check.tick()
+        await frontend.run_ahead()
+        return one.deleted
+
+    assert await look() == [], "it may be a restored database: not at once"
+    await sql(database, "UPDATE staged_models SET reported_at = corral_now() - interval '59 minutes'")
+    assert await look() == []
+    await sql(database, "UPDATE staged_models SET reported_at = corral_now() - interval '61 minutes'")
+    assert await look() == ["forgotten"]
+    del held["forgotten"]
+    assert await look() == ["forgotten"], "once is enough"
+    assert await sql(database, "SELECT 1 FROM model_removals") == []

@@ -168,6 +168,23 @@ async def owe_removals(tx: Transaction, model: str, operation_id: str) -> None:
     await tx.execute(_OWE, {"model": model, "operation_id": operation_id})
 
 
+# A model is there before its files are on any node. Rows that have lasted are no report that was merely late.
+_OWE_FORGOTTEN = text("""
+    INSERT INTO model_removals (node_id, model)
+    SELECT s.node_id, s.model FROM staged_models s
+     WHERE s.reported_at < corral_now() - make_interval(secs => :age_s)
+       AND NOT EXISTS (SELECT 1 FROM models m WHERE m.name = s.model)
+     ORDER BY s.node_id, s.model
+    ON CONFLICT (node_id, model) DO NOTHING
+""")
+
+
+async def owe_forgotten(tx: Transaction, *, age_s: float) -> int:
+    """Nodes that have told for so long of files of models which do not exist are to remove them: they were no nodes
+    when the model was deleted."""
+    return (await tx.execute(_OWE_FORGOTTEN, {"age_s": age_s})).rowcount
+
+
 async def list_removals(tx: Transaction, *, model: str | None = None, operation_id: str | None = None) -> list[Removal]:
     statement = select(model_removals, nodes.c.name.label("node_name")).join(
         nodes, nodes.c.id == model_removals.c.node_id

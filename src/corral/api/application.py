@@ -28,6 +28,7 @@ from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
 from corral.api.page import routes as page
 from corral.api.parts import Parts
+from corral.api.stream import routes as stream
 from corral.wire.errors import ErrorOut
 
 _ERRORS: dict[int | str, dict[str, object]] = {
@@ -58,7 +59,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
     errors.install(app)
     # Dialects before OpenAI's: whoever says to be Anthropic's client is answered like one.
     app.router.routes.extend([*node_self.SWIFT_ROUTES, *dialects.ROUTES, *openai.ROUTES, *page.ROUTES])
-    # Rules before nodes: `/api/nodes/scheduling` is no node.
+    # Rules before nodes: `/api/nodes/scheduling` is no node. Streams before operations: `events` is none.
     routers = (
         cluster,
         insight,
@@ -66,6 +67,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         node_holdings,
         rules,
         nodes,
+        stream,
         operations,
         backends,
         models,

@@ -12,6 +12,7 @@ from corral.access.allowed import allowed
 from corral.access.directory import Directory
 from corral.access.sessions import Sessions
 from corral.api.page.page import Page
+from corral.api.stream.board import Board
 from corral.backends.catalog import Catalog
 from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
@@ -74,6 +75,8 @@ class Parts:
     fetcher: Fetcher
     gateway: Gateway
     insight: Insight
+    # What watchers see beside the changes.
+    board: Board
     # Whether a request may name a source inside a network; galleries, which the operator sets, always may.
     allows_private_sources: bool
     library: Library

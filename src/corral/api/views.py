@@ -10,6 +10,7 @@ from corral.domain.replica import Replica
 from corral.policy.budget import budget_or_no_cap
 from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
 from corral.wire.events import EventOut
+from corral.wire.live import NodeLive
 from corral.wire.nodes import Condition, NodeOut, ReplicaOut
 
 
@@ -45,6 +46,24 @@ def node_out(node: Node) -> NodeOut:
         last_heartbeat=node.last_heartbeat_at,
         created_at=node.created_at,
         updated_at=node.updated_at,
+    )
+
+
+def node_live(node: Node) -> NodeLive:
+    hardware = node.hardware
+    return NodeLive(
+        id=node.id,
+        status=status_of(node),
+        status_reason=reason_of(node),
+        schedulable=is_schedulable(node),
+        available_vram=budget_or_no_cap(node.budget).cap(hardware.available_vram, hardware.total_vram),
+        reported_available_vram=hardware.available_vram,
+        reserved_vram=node.reserved_vram,
+        available_ram=hardware.available_ram,
+        available_disk=hardware.available_disk,
+        in_flight_count=node.in_flight_count,
+        model_count=node.model_count,
+        last_heartbeat=node.last_heartbeat_at,
     )
 
 

@@ -23,7 +23,7 @@ from corral.api.insight.families import RequestMetrics
 from corral.api.metrics import Metrics
 from corral.api.page.page import BUILT, Page
 from corral.api.parts import Parts, Told
-from corral.app.insight import Watched
+from corral.app.insight import Watched, make_board
 from corral.app.options import CoreOptions, World
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
@@ -31,7 +31,7 @@ from corral.backends.catalog import Catalog
 from corral.backends.refresh import Refresher
 from corral.backends.upgrades import UpgradeCheck
 from corral.bus.messages import Hello, WakeFrontends
-from corral.bus.subjects import FRONTENDS_WAKE, JOB_EVENT, NODE_HELLO, OPERATION_DELTA
+from corral.bus.subjects import FRONTEND_NUMBERS, FRONTENDS_WAKE, JOB_EVENT, NODE_HELLO, OPERATION_DELTA
 from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
@@ -140,6 +140,7 @@ class Core:
         self.limits = Limits(world.database, world.clock)
         self.gateway = self._make_gateway()
         self.insight = self._make_insight()
+        self.board = make_board(world, self.insight, options.frontend_id, lambda: self.parts)
         self.metering = self._make_metering()
         self.keeper = self._make_keeper()
         self.feed = Feed(world.database, self._follow, self._reread)
@@ -248,6 +249,7 @@ class Core:
         await bus.subscribe(NODE_HELLO, self._on_hello)
         await bus.subscribe(JOB_EVENT, self.dispatcher.on_job_event)
         await bus.subscribe(OPERATION_DELTA, self.deltas.on_delta)
+        await bus.subscribe(FRONTEND_NUMBERS, self.board.sharing.on_numbers)
         bus.on_reconnect(self._on_reconnect)
         self._is_subscribed = True
 
@@ -314,6 +316,7 @@ class Core:
             self.replica_loop,
             self.scaling_loop,
             *self.dispatcher.loops,
+            *self.board.loops(self._loop),
         )
 
     def _make_dispatcher(self) -> Dispatcher:
@@ -471,6 +474,7 @@ class Core:
             page=Page(BUILT, world.clock),
             gateway=self.gateway,
             insight=self.insight,
+            board=self.board,
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
             health=self.health,

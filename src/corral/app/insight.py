@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from corral import __version__
+from corral.api.insight.live import look
+from corral.api.parts import Parts
+from corral.api.stream.board import Board
+from corral.app.options import World
 from corral.app.settings import FrontendSettings
 from corral.domain.errors import InvalidRequest
 from corral.insight.going import UnderWay
-from corral.insight.insight import Breaker
+from corral.insight.insight import Breaker, Insight
+from corral.insight.sharing import Sharing
 from corral.ports.traces import Spans
 from corral.serving.gateway import Gateway
 
@@ -32,6 +37,12 @@ class Watched:
 
     def under_way(self) -> Iterable[UnderWay]:
         return self._gateway.open
+
+
+def make_board(world: World, insight: Insight, frontend_id: str, parts: Callable[[], Parts]) -> Board:
+    """`parts` are there when the first watcher is."""
+    sharing = Sharing(insight, world.bus, world.clock, frontend_id)
+    return Board(world.database, world.clock, sharing, lambda: look(parts()))
 
 
 def open_spans(settings: FrontendSettings, frontend_id: str) -> Spans | None:

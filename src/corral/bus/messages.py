@@ -114,7 +114,8 @@ class BlobPlace:
     """Where a content can be had. They are tried in order, and any of them may have only a part of it by now.
 
     `kind`: node (another worker; `url` is its port and `ticket` lets this one in), library (the frontends that this
-    worker knows; `url` is empty) or storage (an address that needs nothing more). Without a sha256 it is for all files.
+    worker knows, or the one at `url`) or storage (an address that needs nothing more). Without a sha256 it is for all
+    files.
     """
 
     kind: str
@@ -435,3 +436,34 @@ class OperationDelta:
     targets: tuple[TargetDelta, ...] = ()
     # The frontend that tells it: its own words come back to it, and are nothing new there.
     origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceNumbers:
+    """What passes through a frontend for a model at a replica; without a replica, what has reached none.
+
+    `rates` are requests, errors, tokens of prompts and tokens, each in a second. Times are told as buckets of
+    `insight/histogram.py`: number of the bucket, how many, number, how many; empty ones are left out.
+    """
+
+    model: str = ""
+    replica: str = ""
+    waiting: int = 0
+    in_flight: int = 0
+    rates: tuple[float, ...] = ()
+    first_byte: tuple[int, ...] = ()
+    inter_token: tuple[int, ...] = ()
+    queue: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendNumbers:
+    """What passes through a frontend, once a second; `places` only while somebody looks at any frontend."""
+
+    origin: str
+    streams_open: int = 0
+    # Of all places together.
+    total: PlaceNumbers
+    places: tuple[PlaceNumbers, ...] = ()
+    # Somebody looks at this one.
+    is_watched: bool = False

@@ -20,6 +20,7 @@ from corral.bus.messages import (
     CollectBackends,
     DeleteModel,
     Describe,
+    FrontendNumbers,
     GetJobs,
     Hello,
     JobAccepted,
@@ -250,6 +251,15 @@ OPERATION_DELTA: SubjectSpec[OperationDelta, None] = SubjectSpec(
     request=OperationDelta,
     doc="How far an operation is, for those who watch at another frontend.",
 )
+FRONTEND_NUMBERS: SubjectSpec[FrontendNumbers, None] = SubjectSpec(
+    name="frontends.numbers",
+    template="frontends.numbers",
+    kind=Kind.PUBLISH,
+    senders=FRONTENDS,
+    receivers=FRONTENDS,
+    request=FrontendNumbers,
+    doc="What passes through a frontend, once a second, so that each can show the sum.",
+)
 
 SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     NODE_DESCRIBE,
@@ -275,6 +285,7 @@ SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     MODEL_DELETE,
     MODELS_RUNNING,
     OPERATION_DELTA,
+    FRONTEND_NUMBERS,
 )
 
 

@@ -36,6 +36,8 @@ class Going:
     in_flight: Counter[str] = field(default_factory=Counter)
     # How much has gone out of streams.
     events: Counter[Place] = field(default_factory=Counter)
+    # All of them, by what each is about.
+    places: Counter[Place] = field(default_factory=Counter)
 
 
 def look(requests: Iterable[UnderWay]) -> Going:
@@ -56,5 +58,8 @@ def look(requests: Iterable[UnderWay]) -> Going:
             in_flight[replica_id] += count
         else:
             waiting[model] += count
-    known = Counter({Place(*place): count for place, count in events.items()})
-    return Going(counts.total(), streams, waiting, in_flight, known)
+    return Going(counts.total(), streams, waiting, in_flight, _known(events), _known(counts))
+
+
+def _known(counts: Counter[tuple[str, str, str]]) -> Counter[Place]:
+    return Counter({Place(*place): count for place, count in counts.items()})

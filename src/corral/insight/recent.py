@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, quantile
 from corral.insight.tally import Place, Row, Tally
@@ -20,6 +21,7 @@ INTERVAL_S = 2.0
 # Rates follow what happens; times to the first byte need some requests before they say anything.
 RATE_WINDOW_S = 10.0
 TIME_WINDOW_S = 60.0
+Group = TypeVar("Group")
 _NOTES = int(TIME_WINDOW_S / INTERVAL_S) + 1
 
 
@@ -71,6 +73,34 @@ class Sums:
 
 
 _NOTHING = Sums()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """What a pace is made of, in a form that can be added up: rates, and how often times were how long.
+
+    Half of the values of two frontends are not below the middle of their halves, so buckets are added, and quantiles
+    are worked out from the sum.
+    """
+
+    requests_per_s: float = 0.0
+    errors_per_s: float = 0.0
+    prompt_tokens_per_s: float = 0.0
+    tokens_per_s: float = 0.0
+    first_byte: Sequence[int] = _NOTHING.first_byte
+    inter_token: Sequence[int] = _NOTHING.inter_token
+    queue: Sequence[int] = _NOTHING.queue
+
+    def pace(self) -> Pace:
+        return Pace(
+            requests_per_s=self.requests_per_s,
+            errors_per_s=self.errors_per_s,
+            prompt_tokens_per_s=self.prompt_tokens_per_s,
+            tokens_per_s=self.tokens_per_s,
+            first_byte_s=_spread(REQUEST_BOUNDS, self.first_byte),
+            inter_token_s=_spread(TOKEN_BOUNDS, self.inter_token),
+            queue_s=_spread(QUEUE_BOUNDS, self.queue),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +156,16 @@ class Look:
 
     def paces(self, group: Callable[[Place], str]) -> dict[str, Pace]:
         """By whatever places are grouped by. A group in which nothing happens is not there."""
-        growths: defaultdict[str, _Growth] = defaultdict(_Growth)
+        return {name: flow.pace() for name, flow in self.flows(group).items()}
+
+    def flows(self, group: Callable[[Place], Group]) -> dict[Group, Flow]:
+        growths: defaultdict[Group, _Growth] = defaultdict(_Growth)
         for place, sums in self._now.sums.items():
             lately, longer = self._lately.sums.get(place, _NOTHING), self._longer.sums.get(place, _NOTHING)
             if longer is not sums:
                 growths[group(place)].take(sums, lately, longer)
         elapsed_s = self._now.at - self._lately.at
-        return {name: growth.pace(elapsed_s) for name, growth in growths.items()}
+        return {name: growth.flow(elapsed_s) for name, growth in growths.items()}
 
 
 class _Growth:
@@ -151,19 +184,19 @@ class _Growth:
         self.inter_token = _grown(self.inter_token, now.inter_token, longer.inter_token)
         self.queue = _grown(self.queue, now.queue, longer.queue)
 
-    def pace(self, elapsed_s: float) -> Pace:
+    def flow(self, elapsed_s: float) -> Flow:
         def rate(count: int) -> float:
             # Less than nothing: an answer was cut, and what it had written is told otherwise at its end.
             return max(0, count) / elapsed_s if elapsed_s > 0 else 0.0
 
-        return Pace(
+        return Flow(
             requests_per_s=rate(self.requests),
             errors_per_s=rate(self.errors),
             prompt_tokens_per_s=rate(self.prompt_tokens),
             tokens_per_s=rate(self.written),
-            first_byte_s=_spread(REQUEST_BOUNDS, self.first_byte),
-            inter_token_s=_spread(TOKEN_BOUNDS, self.inter_token),
-            queue_s=_spread(QUEUE_BOUNDS, self.queue),
+            first_byte=self.first_byte,
+            inter_token=self.inter_token,
+            queue=self.queue,
         )
 
 

@@ -1,28 +1,29 @@
 """`GET /api/live`: what is going on now, for `corral top` and for pages.
 
 Guarantee: it is answered from memory while PostgreSQL is away, and then shows the replicas that requests are given to;
-with PostgreSQL it also shows those that are being loaded or unloaded. Limit: rates and times are those of this
-frontend; requests in flight and waiting are those of all.
+with PostgreSQL it also shows those that are being loaded or unloaded. Numbers are those of all frontends that are heard
+of over the bus (`insight/sharing.py`). Limit: of frontends that are not, only the requests in flight and waiting are in
+it, as PostgreSQL knows them, and only if nobody at all is heard of.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from fastapi import APIRouter
 
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import StoreUnavailable
 from corral.domain.replica import Replica
-from corral.insight.going import Going
-from corral.insight.recent import Look, Pace
+from corral.insight.recent import Flow, Spread
+from corral.insight.sharing import Summed
 from corral.serving.snapshot import Snapshot
 from corral.store import replicas as replica_store
 from corral.store import scaling as scaling_store
-from corral.wire.live import LiveModel, LiveOut, LiveReplica, PaceOut
+from corral.wire.live import LiveModel, LiveOut, LiveReplica, PaceOut, SpreadOut
 
 router = APIRouter(tags=["cluster"])
 # Whoever looks once a second wants an answer, be it without what PostgreSQL knows.
@@ -40,17 +41,22 @@ class _Registry:
 
 @router.get("/api/live")
 async def live(parts: PartsIn, _: OperateIn) -> LiveOut:
-    """Models, replicas, requests and tokens, as of this moment."""
+    """Models, replicas, requests and tokens, as of this moment, of all frontends."""
+    parts.board.sharing.watched()
+    return await look(parts)
+
+
+async def look(parts: Parts) -> LiveOut:
     registry = await _read(parts)
-    going = parts.insight.going()
-    look = parts.insight.recent.look(going.events)
-    models = _models(parts, registry, going, look)
+    summed = parts.board.sharing.look()
+    models = _models(parts, registry, summed)
     return LiveOut(
         at=parts.clock.wall(),
         answered_by=parts.frontend_id,
-        requests_open=going.requests,
-        streams_open=going.streams,
-        pace=_pace(look.paces(lambda _: "").get("")),
+        frontends=summed.frontends,
+        requests_open=summed.waiting + summed.in_flight,
+        streams_open=summed.streams_open,
+        pace=_pace(summed.total),
         degraded=_degraded(parts),
         models=models,
         idle_models=len({model.name for model in _snapshot(parts).list_models()} - {model.name for model in models}),
@@ -75,31 +81,30 @@ def _snapshot(parts: Parts) -> Snapshot:
     return parts.gateway.router.snapshot
 
 
-def _models(parts: Parts, registry: _Registry, going: Going, look: Look) -> list[LiveModel]:
-    paces = look.paces(lambda place: place.model)
-    replicas = _replicas(parts, registry.replicas, look)
+def _models(parts: Parts, registry: _Registry, summed: Summed) -> list[LiveModel]:
+    replicas = _replicas(parts, registry.replicas, summed)
     known = {model.name for model in _snapshot(parts).list_models()}
-    moving = {name for name, pace in paces.items() if pace.requests_per_s or pace.tokens_per_s}
-    names = (replicas.keys() | going.waiting.keys() | registry.waiting.keys() | moving) & known
+    # Alone, or without a bus: the leases have what others do, and ours as they were up to two seconds ago.
+    waiting = summed.waiting_for if summed.frontends > 1 else summed.waiting_for | Counter(registry.waiting)
+    moving = {name for name, flow in summed.by_model.items() if flow.requests_per_s or flow.tokens_per_s}
     shown = [
         LiveModel(
             name=name,
-            # The leases have ours as they were up to two seconds ago.
-            waiting=max(going.waiting[name], registry.waiting.get(name, 0)),
+            waiting=waiting[name],
             in_flight=sum(replica.in_flight for replica in replicas.get(name, ())),
-            pace=_pace(paces.get(name)),
+            pace=_pace(summed.by_model.get(name)),
             replicas=sorted(replicas.get(name, ()), key=lambda replica: (replica.node, replica.index)),
         )
-        for name in names
+        for name in (replicas.keys() | +waiting | moving) & known
     ]
     return sorted(shown, key=lambda model: (-model.waiting - model.in_flight, -model.pace.tokens_per_s, model.name))
 
 
-def _replicas(parts: Parts, replicas: Iterable[Replica], look: Look) -> dict[str, list[LiveReplica]]:
+def _replicas(parts: Parts, replicas: Iterable[Replica], summed: Summed) -> dict[str, list[LiveReplica]]:
     """By model."""
-    paces = look.paces(lambda place: place.replica_id)
     breakers = parts.insight.fleet.breakers()
     nodes = {node.id: node.name for node in parts.directory.list_nodes()}
+    in_flight = summed.in_flight_at.__getitem__ if summed.frontends > 1 else parts.gateway.router.use.in_flight
     shown: defaultdict[str, list[LiveReplica]] = defaultdict(list)
     for replica in replicas:
         breaker = breakers.get(replica.id)
@@ -110,8 +115,8 @@ def _replicas(parts: Parts, replicas: Iterable[Replica], look: Look) -> dict[str
                 index=replica.index,
                 state=replica.state,
                 breaker=breaker.state if breaker else "closed",
-                in_flight=parts.gateway.router.use.in_flight(replica.id),
-                pace=_pace(paces.get(replica.id)),
+                in_flight=in_flight(replica.id),
+                pace=_pace(summed.by_replica.get(replica.id)),
             )
         )
     return dict(shown)
@@ -122,5 +127,24 @@ def _degraded(parts: Parts) -> list[str]:
     return parts.health.sentences(has_leader=parts.leader.is_led)
 
 
-def _pace(pace: Pace | None) -> PaceOut:
-    return _STILL if pace is None else PaceOut.model_validate(asdict(pace))
+def _pace(flow: Flow | None) -> PaceOut:
+    if flow is None:
+        return _STILL
+    pace = flow.pace()
+    return PaceOut(
+        requests_per_s=round(pace.requests_per_s, 3),
+        errors_per_s=round(pace.errors_per_s, 3),
+        prompt_tokens_per_s=round(pace.prompt_tokens_per_s, 2),
+        tokens_per_s=round(pace.tokens_per_s, 2),
+        first_byte_s=_spread(pace.first_byte_s),
+        inter_token_s=_spread(pace.inter_token_s),
+        queue_s=_spread(pace.queue_s),
+    )
+
+
+def _spread(spread: Spread) -> SpreadOut:
+    return SpreadOut(p50=_rounded(spread.p50), p95=_rounded(spread.p95))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)

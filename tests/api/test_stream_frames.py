@@ -1,20 +1,20 @@
-"""The stream of operations: a frame is made once for all who watch, and what waits goes out together."""
+"""Streams: a frame is made once for all who watch, and what waits goes out together."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from corral.api.operations import stream
-from corral.api.operations.stream import BIG_FRAMES_MAX, FRAMES_MAX, Frames, _next, _rendered
-from corral.api.parts import Parts
+from corral.api.stream import watching
+from corral.api.stream.frames import BIG_FRAMES_MAX, FRAMES_MAX, Frames
+from corral.api.stream.routes import OPERATION_TOPICS
+from corral.api.stream.watching import rendered, take
 from corral.bus.messages import OperationDelta, TargetDelta
 from corral.domain.cluster import Event, Position
+from tests.support.hand_clock import HandClock
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
-PARTS = cast("Parts", SimpleNamespace(clock=SimpleNamespace(wall=lambda: AT)))
 
 
 def event(number: int, kind: str = "operation.changed") -> Event:
@@ -27,36 +27,36 @@ def delta(rev: int) -> OperationDelta:
 
 
 def test_a_frame_is_made_once_however_many_read_it() -> None:
-    frames, changed, told = Frames(), event(1), delta(1)
+    frames, changed, told = Frames(HandClock()), event(1), delta(1)
     assert frames.change(changed) is frames.change(changed)
-    assert frames.progress(PARTS, told) is frames.progress(PARTS, told)
+    assert frames.progress(told) is frames.progress(told)
     assert b"id: 1-1\nevent: operation.changed\n" in frames.change(changed)
-    assert b'"rev":2' in frames.progress(PARTS, delta(2))
-    assert b'"rev":1' in frames.progress(PARTS, told)
+    assert b'"rev":2' in frames.progress(delta(2))
+    assert b'"rev":1' in frames.progress(told)
 
 
 def test_frames_are_kept_in_a_bounded_number_and_never_mistaken() -> None:
-    frames = Frames()
+    frames = Frames(HandClock())
     for number in range(FRAMES_MAX * 2):
         assert f"id: 1-{number}\n".encode() in frames.change(event(number))
     for rev in range(BIG_FRAMES_MAX * 20):
-        assert f'"rev":{rev},'.encode() in frames.progress(PARTS, delta(rev))
+        assert f'"rev":{rev},'.encode() in frames.progress(delta(rev))
     assert (len(frames._changes), len(frames._progress)) == (FRAMES_MAX, BIG_FRAMES_MAX)
 
 
 async def test_what_waits_goes_out_together_up_to_the_first_progress_and_the_end_comes_last() -> None:
-    queue: asyncio.Queue[Any] = asyncio.Queue(maxsize=stream.QUEUE_LIMIT)
+    queue: asyncio.Queue[Any] = asyncio.Queue(maxsize=watching.QUEUE_LIMIT)
     items = [event(1), event(2), delta(1), event(3), None]
     for item in items:
         queue.put_nowait(item)
-    assert await _next(queue) == items[:3]
-    assert await _next(queue) == [items[3]]
-    assert await _next(queue) == []
+    assert await take(queue) == items[:3]
+    assert await take(queue) == [items[3]]
+    assert await take(queue) == []
 
 
 def test_of_events_for_others_only_the_last_place_is_told_and_only_if_nothing_came_after() -> None:
     def ids(*items: Event) -> list[bytes]:
-        return [frame.split(b"\n")[0] for frame in _rendered(PARTS, Frames(), list(items))]
+        return [frame.split(b"\n")[0] for frame in rendered(Frames(HandClock()), list(items), OPERATION_TOPICS)]
 
     other = "node.backends_changed"
     assert ids(event(1, other), event(2, other), event(3)) == [b"id: 1-3"]

@@ -40,8 +40,13 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 install: $(VENV)/.run ## create .venv and install Corral into it
 
 .PHONY: up
+# The page is built beside it, if it has to be: the start waits for nothing, and Ctrl-C ends both.
 up: $(VENV)/.run ## start a whole cluster on this machine, in the foreground until Ctrl-C
-	@exec $(BIN)/corral up
+	@$(BIN)/python -m tools.page --beside & exec $(BIN)/corral up
+
+.PHONY: page
+page: $(VENV)/.run ## build the web page, if it is missing or older than its sources
+	@$(BIN)/python -m tools.page
 
 .PHONY: dev
 dev: $(VENV)/.dev ## install what developing needs
@@ -53,6 +58,7 @@ check: $(VENV)/.dev ## formatter, linter, types, import rules; warnings are erro
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tools.reference --check
+	@$(BIN)/python -m tools.page check
 
 .PHONY: format
 format: $(VENV)/.dev ## format the code and fix what the linter can
@@ -62,6 +68,8 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 .PHONY: test
 # Three at a time, also on two cores: much of a test is waiting for processes that it has started.
 test: check ## all checks and all tests (what CI runs)
+	@$(BIN)/python -m tools.page test
+	@$(BIN)/python -m tools.browser
 	@$(BIN)/python -m tools.run_tests -n 3 --dist worksteal
 
 .PHONY: sim
@@ -85,5 +93,6 @@ lock: $(VENV)/.dev ## compile the hash-pinned requirement files anew
 	@$(BIN)/python -m tools.lock
 
 .PHONY: clean
-clean: ## remove the virtual environment and caches
+clean: ## remove the virtual environment, the built page and caches
+	@rm -rf src/corral/api/page/built ui/node_modules .cache/page
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,33 @@
+// Text to take away: commands, code, secrets that are shown once.
+import { useState } from "react";
+import { Button } from "@/kit/Button";
+import { useToast } from "@/kit/toasts";
+
+export function Copy({ text, label }: { text: string; label: string }) {
+  const toast = useToast();
+  const [isCopied, setCopied] = useState(false);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      window.setTimeout(() => setCopied(false), 2000);
+    } catch {
+      toast("This browser does not let pages copy here. Select the text instead.", "warn");
+    }
+  };
+  return (
+    <div className="copy">
+      <pre>
+        <code>{text}</code>
+      </pre>
+      <Button
+        small
+        icon={isCopied ? "check" : "copy"}
+        aria-label={`Copy ${label}`}
+        onClick={() => void copy()}
+      >
+        {isCopied ? "Copied" : "Copy"}
+      </Button>
+    </div>
+  );
+}

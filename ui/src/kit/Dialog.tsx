@@ -1,0 +1,41 @@
+// Dialogs on the browser's own element: it keeps the focus inside and gives it back, and Escape closes.
+import { type ReactNode, useEffect, useId, useRef } from "react";
+import { IconButton } from "@/kit/Button";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  wide?: boolean;
+  /** Buttons at the bottom; the last is the one that does it. */
+  actions?: ReactNode;
+  children: ReactNode;
+}
+
+/** Shown as long as it is rendered. */
+export function Dialog({ title, onClose, wide = false, actions, children }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    const dialog = element.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      className={wide ? "dialog wide" : "dialog"}
+      aria-labelledby={heading}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <header className="row apart">
+        <h2 id={heading}>{title}</h2>
+        <IconButton icon="cross" label="Close" onClick={onClose} />
+      </header>
+      <div className="stack">{children}</div>
+      {actions && <footer className="row">{actions}</footer>}
+    </dialog>
+  );
+}

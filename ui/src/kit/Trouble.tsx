@@ -1,0 +1,23 @@
+// What went wrong, beside the thing that it went wrong with: the sentence, the hint, and again if that makes sense.
+import { asProblem } from "@/api/client";
+import { Button } from "@/kit/Button";
+import { Icon } from "@/kit/icons";
+
+export function Trouble({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  if (!error) return null;
+  const problem = asProblem(error);
+  return (
+    <div className="trouble" role="alert">
+      <Icon name="warn" />
+      <div>
+        <p>{problem.message}</p>
+        {problem.hint && <p className="small">{problem.hint}</p>}
+      </div>
+      {onRetry && (
+        <Button small onClick={onRetry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,79 @@
+// Bars: how far something is (Progress), and how full something is (Meter).
+import type { Tone } from "@/kit/status";
+
+interface ProgressProps {
+  /** 0 to 100; null: under way, and nobody knows how far. */
+  value: number | null;
+  label: string;
+  tone?: Tone;
+}
+
+export function Progress({ value, label, tone = "busy" }: ProgressProps) {
+  const known = value == null ? {} : { "aria-valuenow": Math.floor(value) };
+  return (
+    <div
+      className={`progress ${tone}`}
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      {...known}
+    >
+      <div
+        className={value == null ? "fill unknown" : "fill"}
+        style={value == null ? undefined : { width: `${value}%` }}
+      />
+    </div>
+  );
+}
+
+interface MeterProps {
+  used: number | null | undefined;
+  total: number | null | undefined;
+  /** Promised to something that is not there yet; drawn after what is used. */
+  reserved?: number;
+  label: string;
+  text: string;
+}
+
+const NEARLY_FULL = 0.9;
+
+export function Meter({ used, total, reserved = 0, label, text }: MeterProps) {
+  const known = used != null && total != null && total > 0;
+  const part = known ? Math.min(1, used / total) : 0;
+  const promised = known ? Math.min(1 - part, reserved / total) : 0;
+  return (
+    <div className="meter">
+      <div className="row apart small">
+        <span className="soft">{label}</span>
+        <span className="number">{text}</span>
+      </div>
+      <div
+        className={`gauge ${part + promised > NEARLY_FULL ? "full" : ""}`}
+        role="meter"
+        aria-label={label}
+        aria-valuetext={text}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={Math.round(part * 100)}
+      >
+        <div className="fill" style={{ width: `${part * 100}%` }} />
+        <div className="promised" style={{ width: `${promised * 100}%` }} />
+      </div>
+    </div>
+  );
+}
+
+/** A line of the last values, without axes. */
+export function Spark({ values, label }: { values: (number | null)[]; label: string }) {
+  const top = Math.max(1e-9, ...values.map((value) => value ?? 0));
+  const step = values.length > 1 ? 100 / (values.length - 1) : 100;
+  const points = values.map(
+    (value, place) => `${(place * step).toFixed(1)},${(23 - ((value ?? 0) / top) * 22).toFixed(1)}`,
+  );
+  return (
+    <svg className="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
+      <polyline points={points.join(" ")} />
+    </svg>
+  );
+}

@@ -1,0 +1,48 @@
+// Short news at the edge of the screen, told to screen readers too. Errors belong beside what failed, not here.
+import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
+import { IconButton } from "@/kit/Button";
+import type { Tone } from "@/kit/status";
+
+interface Toast {
+  id: number;
+  text: string;
+  tone: Tone;
+}
+type Say = (text: string, tone?: Tone) => void;
+
+const SHOWN_MS = 6000;
+const SHOWN_MAX = 4;
+const Context = createContext<Say>(() => {});
+
+export const useToast = (): Say => useContext(Context);
+
+export function Toasts({ children }: { children: ReactNode }) {
+  const [shown, setShown] = useState<Toast[]>([]);
+  const last = useRef(0);
+  const drop = useCallback(
+    (id: number) => setShown((toasts) => toasts.filter((toast) => toast.id !== id)),
+    [],
+  );
+  const say = useCallback<Say>(
+    (text, tone = "good") => {
+      last.current += 1;
+      const id = last.current;
+      setShown((toasts) => [...toasts, { id, text, tone }].slice(-SHOWN_MAX));
+      window.setTimeout(() => drop(id), SHOWN_MS);
+    },
+    [drop],
+  );
+  return (
+    <Context.Provider value={say}>
+      {children}
+      <div className="toasts" role="status" aria-live="polite">
+        {shown.map((toast) => (
+          <div key={toast.id} className={`toast ${toast.tone}`}>
+            <span>{toast.text}</span>
+            <IconButton icon="cross" label="Hide" onClick={() => drop(toast.id)} />
+          </div>
+        ))}
+      </div>
+    </Context.Provider>
+  );
+}

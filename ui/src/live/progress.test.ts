@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import type { OperationOut } from "@/api/schema";
+import { withProgress } from "@/live/progress";
+
+const operation = {
+  id: "1",
+  rev: 4,
+  progress: 10,
+  message: "",
+  nodes: [
+    { node_id: "a", node_name: "a", state: "working", status: "downloading", percentage: 10, version: "2" },
+    { node_id: "b", node_name: "b", state: "queued", status: "queued", percentage: 0 },
+  ],
+} as unknown as OperationOut;
+
+test("progress moves its node only and keeps what it does not speak of", () => {
+  const after = withProgress(operation, { rev: 4, progress: 30, nodes: [{ node_id: "a", percentage: 60 }] });
+  expect(after.progress).toBe(30);
+  expect(after.nodes?.[0]).toMatchObject({ percentage: 60, version: "2" });
+  expect(after.nodes?.[1]).toBe(operation.nodes?.[1]);
+});
+
+test("an older revision changes nothing", () => {
+  expect(withProgress(operation, { rev: 3, progress: 90 })).toBe(operation);
+});

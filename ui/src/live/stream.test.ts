@@ -1,0 +1,104 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { type Connection, type Frame, Stream } from "@/live/stream";
+
+class Source extends EventTarget {
+  readyState = 0;
+  constructor(readonly address: string) {
+    super();
+    opened.push(this);
+  }
+  close() {
+    this.readyState = 2;
+  }
+  send(type: string, data: unknown, lastEventId = "") {
+    this.readyState = 1;
+    this.dispatchEvent(Object.assign(new Event(type), { data: JSON.stringify(data), lastEventId }));
+  }
+  fail(state: number) {
+    this.readyState = state;
+    this.dispatchEvent(new Event("error"));
+  }
+}
+
+let opened: Source[] = [];
+let frames: Frame[] = [];
+let states: Connection[] = [];
+let refused = 0;
+
+function started(): Stream {
+  const stream = new Stream(
+    {
+      onFrame: (frame) => frames.push(frame),
+      onConnection: (state) => states.push(state),
+      onRefused: () => {
+        refused += 1;
+      },
+    },
+    ["node.approved"],
+    (address) => new Source(address) as unknown as EventSource,
+  );
+  stream.start();
+  return stream;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("EventSource", { CONNECTING: 0, OPEN: 1, CLOSED: 2 });
+  opened = [];
+  frames = [];
+  states = [];
+  refused = 0;
+});
+
+test("it is open when the server says hello, and hands on what it hears", () => {
+  started();
+  opened[0]?.send("hello", {}, "7");
+  opened[0]?.send("node.approved", { key: "a" }, "8");
+  expect(states).toEqual(["connecting", "open"]);
+  expect(frames.map((frame) => frame.kind)).toEqual(["hello", "node.approved"]);
+});
+
+test("a refused stream is opened again from its place, ever more slowly", () => {
+  started();
+  opened[0]?.send("hello", {}, "7");
+  opened[0]?.fail(2);
+  expect(refused).toBe(1);
+  vi.advanceTimersByTime(1000);
+  expect(opened[1]?.address).toBe("/api/stream?after=7");
+  opened[1]?.fail(2);
+  vi.advanceTimersByTime(1999);
+  expect(opened).toHaveLength(2);
+  vi.advanceTimersByTime(1);
+  expect(opened).toHaveLength(3);
+});
+
+test("a cut that the browser mends itself is told as lost, and nothing else is opened", () => {
+  started();
+  opened[0]?.send("hello", {}, "7");
+  opened[0]?.fail(0);
+  expect(states.at(-1)).toBe("lost");
+  expect(opened).toHaveLength(1);
+  opened[0]?.send("hello", {}, "9");
+  expect(states.at(-1)).toBe("open");
+});
+
+test("a silent connection is dead", () => {
+  started();
+  opened[0]?.send("hello", {}, "7");
+  vi.advanceTimersByTime(39_000);
+  opened[0]?.send("still", {});
+  vi.advanceTimersByTime(39_000);
+  expect(opened).toHaveLength(1);
+  vi.advanceTimersByTime(1000);
+  expect(opened).toHaveLength(2);
+  expect(states.at(-1)).toBe("lost");
+});
+
+test("what an old connection still says is not heard", () => {
+  started();
+  opened[0]?.send("hello", {}, "7");
+  opened[0]?.fail(2);
+  vi.advanceTimersByTime(1000);
+  opened[0]?.send("node.approved", {}, "99");
+  expect(frames).toHaveLength(1);
+});

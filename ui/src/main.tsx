@@ -1,0 +1,45 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { Problem } from "@/api/client";
+import { Toasts } from "@/kit/toasts";
+import { pollWhenLost } from "@/live/connection";
+import { makeRouter } from "@/router";
+import { Door } from "@/shell/Door";
+import { applyTheme } from "@/shell/theme";
+import "@fontsource-variable/instrument-sans/wght.css";
+import "@fontsource-variable/bricolage-grotesque/wght.css";
+import "@fontsource-variable/jetbrains-mono/wght.css";
+import "@/style/tokens.css";
+import "@/style/base.css";
+import "@/style/kit.css";
+import "@/style/shell.css";
+
+applyTheme();
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // The stream says when something is old; a page that comes back to the front has missed nothing.
+      staleTime: Number.POSITIVE_INFINITY,
+      refetchOnWindowFocus: false,
+      refetchInterval: pollWhenLost,
+      retry: (count, error) => error instanceof Problem && error.isLost && count < 3,
+    },
+  },
+});
+const router = makeRouter();
+const element = document.getElementById("page");
+if (element) {
+  createRoot(element).render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <Toasts>
+          <Door>
+            <RouterProvider router={router} />
+          </Door>
+        </Toasts>
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

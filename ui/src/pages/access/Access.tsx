@@ -1,0 +1,5 @@
+import { PageHead } from "@/kit/Panel";
+
+export default function Access() {
+  return <PageHead title="Access" />;
+}

@@ -1,0 +1,5 @@
+import { PageHead } from "@/kit/Panel";
+
+export default function Nodes() {
+  return <PageHead title="Nodes" />;
+}

@@ -1,0 +1,23 @@
+// Reading what an address says: wrong or absent values become what the page shows without them.
+
+type Search = Record<string, unknown>;
+
+export function oneOf<T extends string>(search: Search, name: string, allowed: readonly T[]): T | undefined {
+  const value = search[name];
+  return allowed.find((word) => word === value);
+}
+
+export function text(search: Search, name: string, max = 200): string | undefined {
+  const value = search[name];
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value.slice(0, max) : undefined;
+}
+
+export function flag(search: Search, name: string): true | undefined {
+  return search[name] === true || search[name] === "true" || search[name] === 1 ? true : undefined;
+}
+
+export function whole(search: Search, name: string): number | undefined {
+  const value = Number(search[name]);
+  return Number.isSafeInteger(value) && value > 0 ? value : undefined;
+}

@@ -115,7 +115,7 @@ async def _held(request: Request, parts: Parts, node_id: str, sha256: str) -> Bl
         "This frontend does not hold that content.",
         hint="Ask one of those that hold it." if holders else "It has to be fetched from its source again.",
         code="blob_not_here",
-        details={"holders": holders, "urls": [place.url for place in places]},
+        details={"holders": holders, "urls": [place.url for place in places if place.kind == "storage"]},
     )
 
 

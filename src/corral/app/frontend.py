@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -45,6 +46,7 @@ from corral.serving.gateway import Timeouts
 from corral.serving.kept import KeptFile, cluster_key
 from corral.serving.seats import SeatOptions
 from corral.store.database import Database
+from corral.worker.address import outward_host
 
 log = structlog.get_logger(__name__)
 
@@ -116,7 +118,7 @@ def _on_signal(services: Services, leaving: Leaving) -> None:
 def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOptions:
     return CoreOptions(
         frontend_id=frontend_id,
-        host=settings.host,
+        host=_reached_at(settings),
         port=port,
         nats_public_url=settings.nats_public_url,
         node_lease_s=settings.node_lease_s,
@@ -157,6 +159,14 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         library_dir=settings.library_dir,
         has_shared_models=settings.shared_models,
     )
+
+
+def _reached_at(settings: FrontendSettings) -> str:
+    """What others are told: of one that listens everywhere, this machine's address on the way to the database."""
+    if settings.host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, not listened on
+        return settings.host
+    # Only its host: an address of several databases has no port that could be read.
+    return outward_host([f"http://{urlsplit(settings.database_url.get_secret_value()).hostname or ''}"])
 
 
 def _oidc(settings: FrontendSettings) -> OidcOptions | None:

@@ -9,7 +9,7 @@ frontends that hold it are named to whoever asks. Slow work runs in threads.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,8 @@ GRACE_S = 3600.0
 LONG_GRACE_S = 24 * 3600.0
 # An address of the storage outlives the longest transfer that is given it.
 ADDRESS_LIFE_S = 24 * 3600.0
+# What is listened on, and nobody can be sent to.
+_ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 SHARED_FOLDER = "shared folder"
 
 
@@ -217,11 +219,18 @@ class Library:
         return tuple(holder for holder in found if holder != self._own)
 
     async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
-        """Addresses of the storage, from which nodes take these directly; none without a storage."""
+        """Addresses of the storage, from which nodes take these directly, and of the frontends that hold them: a node
+        may know only some of the frontends."""
+        async with self._database.transaction() as tx:
+            libraries = await file_store.list_libraries(tx, sha256s)
+            holders = await file_store.list_holders(tx, sha256s) if self._stored else {}
+        return (*await self._stored_at(sha256s, holders), *_library_places(libraries, frozenset(sha256s)))
+
+    async def _stored_at(
+        self, sha256s: Collection[str], holders: Mapping[str, tuple[Holder, ...]]
+    ) -> tuple[BlobPlace, ...]:
         if self._storage is None or self._stored is None:
             return ()
-        async with self._database.transaction() as tx:
-            holders = await file_store.list_holders(tx, sha256s)
         stored = [sha256 for sha256 in sorted(sha256s) if self._stored in holders.get(sha256, ())]
         return tuple(
             [
@@ -426,6 +435,20 @@ class Library:
         # In the loop, on purpose: nobody can begin to want it between the look above and this.
         self.shelf.remove(sha256)
         return True
+
+
+def _library_places(
+    libraries: Mapping[tuple[str, int], Collection[str]], wanted: frozenset[str]
+) -> tuple[BlobPlace, ...]:
+    """One place for a library that has all of them; else one for each content."""
+    places: list[BlobPlace] = []
+    for (host, port), held in libraries.items():
+        if host in _ANYWHERE:
+            continue
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        whole = wanted <= set(held)
+        places += [BlobPlace(kind="library", url=url, sha256=one) for one in ([""] if whole else sorted(held))]
+    return tuple(places)
 
 
 def _shelf(options: LibraryOptions) -> Shelf | None:

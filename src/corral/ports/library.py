@@ -28,7 +28,8 @@ class ModelLibrary(Protocol):
         ...
 
     async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
-        """Addresses from which nodes take contents directly, beside the frontends: shared storage; none is usual."""
+        """Addresses from which nodes take contents directly, beside the frontends that they know: shared storage, and
+        the frontends whose libraries hold them."""
         ...
 
     async def forget_unused(self) -> None:

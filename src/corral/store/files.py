@@ -125,6 +125,25 @@ async def list_holders(tx: Transaction, sha256s: Collection[str]) -> dict[str, t
     return {sha256: tuple(holders) for sha256, holders in found.items()}
 
 
+# A frontend that was not seen for so long cannot be asked.
+_ALIVE_S = 20.0
+
+
+async def list_libraries(tx: Transaction, sha256s: Collection[str]) -> dict[tuple[str, int], set[str]]:
+    """Host and port of every frontend that is there and whose own library holds some of these, with which."""
+    alive = frontends.c.seen_at > func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, _ALIVE_S)
+    rows = await tx.execute(
+        select(library_files.c.sha256, frontends.c.host, frontends.c.port)
+        .join_from(library_files, frontends, frontends.c.id == library_files.c.holder)
+        .where(library_files.c.sha256.in_(sha256s), library_files.c.is_shared.is_(False), alive)
+        .order_by(frontends.c.id)
+    )
+    found: dict[tuple[str, int], set[str]] = {}
+    for row in rows:
+        found.setdefault((row.host, row.port), set()).add(row.sha256)
+    return found
+
+
 async def list_held(tx: Transaction, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[Held]:
     """A page of all known contents, or of those of one model, by sha256."""
     held_by = (

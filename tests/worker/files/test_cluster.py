@@ -11,7 +11,9 @@ import pytest
 from corral.adapters.system import SystemClock
 from corral.app.worker import Worker
 from corral.bus.messages import BlobPlace
-from corral.domain.model import CHUNK_BYTES
+from corral.domain.model import CHUNK_BYTES, Model, ModelConfig, StoredFile
+from corral.domain.node import NodeId
+from corral.loading.kinds.commands import Places
 from corral.ports.credentials import READS_BLOBS
 from corral.transfer.sending import Receiver, Sender
 from tests.bus.nats_server import NatsServer
@@ -77,3 +79,30 @@ async def test_a_file_enters_the_cluster_once_and_goes_from_node_to_node(
     ticket = cluster.core.parts.credentials.ticket(reader, READS_BLOBS, audience=audience, ttl_s=60)
     place = BlobPlace(kind="node", url=f"127.0.0.1:{first.health.port}", ticket=ticket)
     assert await fetched(second, place, LIBRARY) == BODY
+
+
+@pytest.mark.behaviour("FILE-2b")
+async def test_a_node_that_knows_one_frontend_gets_what_only_another_ones_library_holds(
+    cluster: RunningFrontend, nats: NatsServer, database_url: str, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    source = tmp_path / "weights.gguf"
+    source.write_bytes(BODY)
+    async with running_frontend(
+        database_url,
+        authority=nats.authority,
+        nats_url=nats.url,
+        library_dir=tmp_path / "other library",
+        frontend_id="other",
+        **QUICK,
+    ) as other:
+        receiver = Receiver(url=f"{other.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
+        async with aiohttp.ClientSession() as session:
+            await Sender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
+        worker = await ready(await start_worker(token=await join_token(cluster, approves=True)))
+        stored = (StoredFile(path="model.gguf", sha256=item(BODY).sha256, size_bytes=len(BODY)),)
+        now, config = SystemClock().wall(), ModelConfig(name="m", backend="fake")
+        model = Model(config=config, revision=1, run_hash="r1", files=stored, created_at=now, updated_at=now)
+        # As the frontend that the worker knows, and which does not hold it, tells a node.
+        places = await Places(library=cluster.core.library).of(NodeId(worker.agent.node_id or ""), (), {}, model)
+        assert [(place.kind, place.url) for place in places] == [("library", ""), ("library", other.url)]
+        assert await fetched(worker, *places) == BODY

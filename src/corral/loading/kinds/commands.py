@@ -30,17 +30,20 @@ class Places:
     async def of(
         self, reader: NodeId, sources: Iterable[str], nodes: Mapping[NodeId, Node], model: Model
     ) -> tuple[BlobPlace, ...]:
-        """Other nodes first, then shared storage, then the library of a frontend. Never inside a transaction."""
+        """Other nodes first, then shared storage, then the frontends that the node knows, then those that hold it: it
+        may not know them, and may not reach what they call their address. Never inside a transaction."""
         sha256s = {file.sha256 for file in model.files or ()}
         if not sha256s:
             return ()
         known = [nodes.get(NodeId(one)) for one in sources if one != reader]
         peers = [peer for peer in known if peer is not None and peer.http_address]
         direct = await attempt(lambda: self.library.places_for(sha256s))
+        told = () if isinstance(direct, Failed) else direct.value
         return (
             *(self._peer(reader, peer) for peer in peers),
-            *(() if isinstance(direct, Failed) else direct.value),
+            *(place for place in told if place.kind != LIBRARY.kind),
             LIBRARY,
+            *(place for place in told if place.kind == LIBRARY.kind),
         )
 
     def _peer(self, reader: NodeId, peer: Node) -> BlobPlace:

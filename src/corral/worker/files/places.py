@@ -125,17 +125,17 @@ def addresses(places: Iterable[BlobPlace], sha256: str, library: Library) -> lis
             beside = "" if "?" in place.url else f"{place.url}.chunks"
             found.append(Address(url=place.url, chunks_url=beside, is_outside=True))
         elif place.kind == "library":
-            found += _of_library(sha256, library)
-    return [*found, *_of_library(sha256, library)]
+            found += _of_library(sha256, library, (place.url,) if place.url else library.urls)
+    return [*found, *_of_library(sha256, library, library.urls)]
 
 
-def _of_library(sha256: str, library: Library) -> list[Address]:
+def _of_library(sha256: str, library: Library, frontends: Iterable[str]) -> list[Address]:
     node_id = library.node_id()
     if node_id is None:
         return []
     headers = {"Authorization": f"Bearer {library.credential}"}
     found = []
-    for frontend in library.urls:
+    for frontend in frontends:
         url = f"{frontend.rstrip('/')}/api/node/{quote(node_id, safe='')}/blobs/{sha256}"
         found.append(Address(url=url, chunks_url=f"{url}/chunks", headers=headers))
     return found

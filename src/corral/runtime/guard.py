@@ -36,3 +36,13 @@ async def attempt(work: Callable[[], Awaitable[T]]) -> Done[T] | Failed:
         raise
     except Exception as error:
         return Failed(error)
+
+
+def attempt_now(work: Callable[[], T]) -> Done[T] | Failed:
+    """The same for work that does not wait."""
+    try:
+        return Done(work())
+    except AssertionError:
+        raise
+    except Exception as error:
+        return Failed(error)

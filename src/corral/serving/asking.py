@@ -95,6 +95,10 @@ class Answer:
     def leave(self) -> None:
         self._exchange.abandon()
 
+    def disown(self, error: CorralError, status: int | None = None) -> None:
+        """It makes no sense: the client gets this status, or the answer's own if it has that already."""
+        self._exchange.disown(error, status or self.status)
+
     # What the exchange says.
 
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:

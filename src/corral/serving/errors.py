@@ -68,3 +68,7 @@ class AnswerCut(CorralError):
     code: ClassVar[str] = "engine_lost"
     status: ClassVar[int] = 502
     retryable: ClassVar[bool] = True
+
+
+def not_twice(error: CorralError) -> EngineFailed:
+    return EngineFailed(f"{error.message} What was sent cannot be told to another one.", hint="Send it again.")

@@ -22,10 +22,21 @@ from typing import Any
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.policy.serving.breaker import Verdict, judge
+from corral.policy.serving.forms import EVENTS, LINES, WHOLE, form_of, last_end
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
-from corral.runtime.guard import Failed, attempt
-from corral.serving.errors import AnswerCut, EngineFailed, EngineSilent
-from corral.serving.gateway import CLIENT_LEFT, STOPPING, Client, Gateway, Wish, as_error, blamed, blamed_by_status
+from corral.runtime.guard import Failed, attempt, attempt_now
+from corral.serving.errors import AnswerCut, EngineSilent, not_twice
+from corral.serving.gateway import (
+    CLIENT_LEFT,
+    STOPPING,
+    Client,
+    Gateway,
+    Reading,
+    Wish,
+    as_error,
+    blamed,
+    blamed_by_status,
+)
 from corral.serving.usage import UNKNOWN, Usage, tells, usage_of
 from corral.serving.use import Held
 
@@ -47,13 +58,8 @@ _NO_QUEUE = (b"x-corral-queue-ms", b"0")
 # What OpenAI's streams end with. It is no event of the answer.
 _END_OF_STREAM = b"data: [DONE]\n\n"
 _BYTES_PER_TOKEN = 4
-
-
 # Where it is. Plain numbers: members of an enum cost several times as much to look at.
 _WAITING, _CALLING, _PASSING, _OVER = range(4)
-# How an answer is passed on: gathered first; in whole events, which end with an empty line; in whole lines; or as it
-# comes, for sound, which is heard while it is made.
-_WHOLE, _EVENTS, _LINES, _RAW = range(4)
 
 
 class Exchange:
@@ -108,7 +114,7 @@ class Exchange:
         self._status = 0
         self._head: list[tuple[bytes, bytes]] = []
         self._size_bytes: int | None = None
-        self._form = _WHOLE
+        self._form = WHOLE
         # What was heard and is not passed on yet.
         self._kept: list[bytes] = []
         self._kept_bytes = 0
@@ -135,7 +141,7 @@ class Exchange:
 
     @property
     def is_streaming(self) -> bool:
-        return self._at == _PASSING and self._form != _WHOLE
+        return self._at == _PASSING and self._form != WHOLE
 
     @property
     def events(self) -> int:
@@ -145,8 +151,10 @@ class Exchange:
     def start(self) -> None:
         """Returns at once. The client may have been told of a failure by then, and of nothing else."""
         self._gateway.open.add(self)
+        reading = self._wish.reading
         try:
-            self._gateway.limiter.admit(self._wish.principal, self._wish.model.name)
+            if reading is None or not reading.is_again:
+                self._gateway.limiter.admit(self._wish.principal, self._wish.model.name)
         except LimitReached as error:
             error.lines = self._gateway.left_lines(self._wish) if self._wish.principal.limits else ()
             self._fail(error)
@@ -184,6 +192,13 @@ class Exchange:
         if self._at != _OVER:
             self._end(CLIENT_LEFT, Origin.CLIENT, "client_left")
 
+    def disown(self, error: CorralError, status: int) -> None:
+        """Who reads the answer can make nothing of it, and its client gets this status. Harmless afterwards."""
+        if self._at != _OVER:
+            if self._held is not None:
+                self._held.failed()
+            self._end(status, blamed(error), error.slug)
+
     def stop(self) -> None:
         """The frontend ends and waits no longer: the client is told, and may ask another one. Harmless afterwards."""
         if self._at == _PASSING:
@@ -216,11 +231,11 @@ class Exchange:
         if self._first_byte_s is None:
             self._first_byte_s = self._gateway.clock.monotonic() - self._began
         form = self._form
-        if form == _EVENTS:
+        if form == EVENTS:
             self._take_events(piece, b"\n\n")
-        elif form == _WHOLE:
+        elif form == WHOLE:
             self._gather(piece)
-        elif form == _LINES:
+        elif form == LINES:
             self._take_events(piece, b"\n")
         else:
             self._begin_once()
@@ -232,6 +247,9 @@ class Exchange:
         assert held is not None
         if self._status >= 400 and self._goes_elsewhere(held):
             return
+        reading = self._wish.reading
+        if reading is not None and self._at != _PASSING and self._is_kept_back(held, reading):
+            return
         total_s = self._gateway.clock.monotonic() - self._began
         if self._status < 400:
             held.succeeded(total_s - self._queue_s, (self._first_byte_s or total_s) - self._queue_s)
@@ -241,7 +259,7 @@ class Exchange:
             held.failed()
         is_passing = self._at == _PASSING
         rest = b"".join(self._kept) if self._kept else b""
-        if self._form != _WHOLE:
+        if self._form != WHOLE:
             self._note_telling(rest)
         self._sent_bytes += len(rest)
         origin, code = blamed_by_status(self._status)
@@ -253,10 +271,28 @@ class Exchange:
             if not is_passing:
                 if self._wish.principal.limits:
                     self._head += self._gateway.left_lines(self._wish)
-                client.begin(self._status, self._head, len(rest) if self._form == _WHOLE else None)
+                client.begin(self._status, self._head, len(rest) if self._form == WHOLE else None)
             if rest:
                 client.piece(rest)
             client.end()
+
+    def _is_kept_back(self, held: Held, reading: Reading) -> bool:
+        """Whether whoever asked has no use for this answer."""
+        if self._status in reading.gives_up_on:
+            # A path that the engine does not have is no fault of it.
+            held.succeeded()
+            self._let_go()
+            self._client.begin(self._status, self._head, 0)
+            self._client.end()
+            return True
+        if reading.read is None or self._status >= 400 or self._form != WHOLE:
+            return False
+        read, whole = reading.read, b"".join(self._kept)
+        outcome = attempt_now(lambda: read(whole))
+        if isinstance(outcome, Failed):
+            held.failed()
+            self._fail(as_error(outcome.error))
+        return isinstance(outcome, Failed)
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None:
         held, self._line = self._held, None
@@ -314,7 +350,7 @@ class Exchange:
             self._fail(as_error(outcome.error))
         elif self._has_written:
             self._task = None
-            self._fail(_not_twice(error))
+            self._fail(not_twice(error))
         else:
             await self._find()
 
@@ -323,7 +359,7 @@ class Exchange:
         self._visit.lost(held, error)
         self._held = None
         if self._has_written:
-            self._fail(_not_twice(error))
+            self._fail(not_twice(error))
         else:
             self._try_next(self._gateway.clock.monotonic())
 
@@ -370,8 +406,8 @@ class Exchange:
                 size_bytes = int(value)
         assert self._held is not None
         self._status, self._head, self._size_bytes = status, head, size_bytes
-        self._form = _form_of(kind, size_bytes) if status < 300 else _WHOLE
-        if self._form != _WHOLE:
+        self._form = form_of(kind, size_bytes) if status < 300 else WHOLE
+        if self._form != WHOLE:
             # Nobody promises how long it will be: an error may have to be said at its end.
             self._size_bytes = None
             head += _UNBUFFERED
@@ -409,7 +445,7 @@ class Exchange:
         if b"\n" not in piece and self._kept_bytes <= EVENT_BYTES_MAX:
             return b""
         got = b"".join(self._kept)
-        end = _last_end(got, end_of_event)
+        end = last_end(got, end_of_event)
         if len(got) - end > EVENT_BYTES_MAX:
             end = len(got)
         rest = got[end:]
@@ -501,17 +537,9 @@ class Exchange:
 
     def _end(self, status: int, origin: Origin, code: str, *, total_s: float | None = None, whole: bytes = b"") -> None:
         """Let go of everything and tell the listeners, once. `whole` is an answer that was gathered to its end."""
-        assert self._at != _OVER
-        self._at = _OVER
-        gateway, wish, held, task = self._gateway, self._wish, self._held, self._task
-        gateway.open.discard(self)
-        self._hang_up()
-        self._kept, self._task = [], None
-        if held is not None:
-            held.release()
-        if task is not None:
-            task.cancel()
-        usage, is_stream = self._usage(whole), self._form != _WHOLE
+        self._let_go()
+        gateway, wish, held = self._gateway, self._wish, self._held
+        usage, is_stream = self._usage(whole), self._form != WHOLE
         is_estimated = is_stream and usage.completion is None and self._events > 0
         gateway.tell(
             Answered(
@@ -541,6 +569,18 @@ class Exchange:
             )
         )
 
+    def _let_go(self) -> None:
+        assert self._at != _OVER
+        self._at = _OVER
+        held, task = self._held, self._task
+        self._gateway.open.discard(self)
+        self._hang_up()
+        self._kept, self._task = [], None
+        if held is not None:
+            held.release()
+        if task is not None:
+            task.cancel()
+
     def _note_telling(self, piece: bytes) -> None:
         if tells(piece):
             if self._first_telling is None:
@@ -548,7 +588,7 @@ class Exchange:
             self._last_telling = piece
 
     def _usage(self, whole: bytes) -> Usage:
-        if self._form == _WHOLE:
+        if self._form == WHOLE:
             return usage_of(whole) if whole and self._status < 300 else UNKNOWN
         if self._last_telling is None or self._first_telling is None:
             return UNKNOWN
@@ -557,27 +597,3 @@ class Exchange:
     def _estimate(self) -> int:
         """One token for each event; the first event of a chat only says who speaks."""
         return max(0, self._events - 1) if self._wish.call == "chat" else self._events
-
-
-def _not_twice(error: CorralError) -> EngineFailed:
-    return EngineFailed(f"{error.message} What was sent cannot be told to another one.", hint="Send it again.")
-
-
-def _form_of(kind: bytes, size_bytes: int | None) -> int:
-    if kind.startswith(b"application/json"):
-        return _WHOLE
-    if kind.startswith(b"text/event-stream"):
-        return _EVENTS
-    if kind.startswith((b"application/x-ndjson", b"application/jsonl")):
-        return _LINES
-    return _RAW if size_bytes is None and kind.startswith(b"audio/") else _WHOLE
-
-
-def _last_end(got: bytes, end_of_event: bytes) -> int:
-    """Where the last whole event ends."""
-    end = got.rfind(end_of_event)
-    end = end + len(end_of_event) if end >= 0 else 0
-    if end_of_event == b"\n\n":
-        other = got.rfind(b"\r\n\r\n")
-        end = max(end, other + 4 if other >= 0 else 0)
-    return end

@@ -43,6 +43,18 @@ _ANTHROPICS = frozenset({"messages", "count_tokens"})
 _NAMED_MAX = 4096
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What whoever asks does with the answer instead of passing it on as it is."""
+
+    # A whole answer is given to this before anybody is told of it. What it raises the client gets to hear instead.
+    read: Callable[[bytes], None] | None = None
+    # With one of these nobody is told and nothing is counted: the same is asked again in other words.
+    gives_up_on: frozenset[int] = frozenset()
+    # This is that second time: the limits have let it in.
+    is_again: bool = False
+
+
 @record
 class Wish:
     """A call to be answered. `wait_s`: the caller wants to wait for its model no longer than this."""
@@ -65,6 +77,8 @@ class Wish:
     size_bytes: int | None = None
     # W3C trace context; goes to the engine, too.
     traceparent: str = ""
+    # None: passed on as it comes.
+    reading: Reading | None = None
 
     def engine_headers(self) -> Headers:
         """All lines for the engine: the request's id and its trace go with it."""

@@ -31,6 +31,7 @@ class Recorder:
     heard: list[Heard] = field(default_factory=list)
     # By path: status and JSON.
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    content_type: str = "application/json"
 
     async def handle(self, request: web.Request) -> web.Response:
         digest, size_bytes, beginning = hashlib.sha256(), 0, b""
@@ -40,7 +41,7 @@ class Recorder:
             beginning = (beginning + piece)[:4096] if len(beginning) < 4096 else beginning
         self.heard.append(Heard(request.path, request.headers.copy(), size_bytes, digest.hexdigest(), beginning))
         status, said = self.answers.get(request.path, (200, {"path": request.path}))
-        return web.json_response(said, status=status)
+        return web.json_response(said, status=status, content_type=self.content_type)
 
 
 @asynccontextmanager

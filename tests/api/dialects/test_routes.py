@@ -14,7 +14,7 @@ from corral.api.dialects.calls import PATHS
 from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
 from corral.backends.catalog import read_built_in
 from corral.domain.access import Principal
-from corral.domain.answered import Answered
+from corral.domain.answered import Answered, Origin
 from corral.ports.answers import NoLimits
 from corral.serving.errors import QueueFull
 from corral.store.database import Database
@@ -203,6 +203,74 @@ async def test_every_request_is_counted_once_under_its_own_name(frontend: Runnin
         ("messages", 400, "not_expressible"),
         ("messages", 401, "not_authenticated"),
     ]
+
+
+class Ended(list[Answered]):
+    """A `ports.answers.Listener`."""
+
+    def answered(self, record: Answered) -> None:
+        self.append(record)
+
+
+@pytest.fixture
+def ended(frontend: RunningFrontend) -> Ended:
+    heard = Ended()
+    frontend.core.gateway.listeners.append(heard)
+    return heard
+
+
+@pytest.mark.behaviour("GW-101")
+@pytest.mark.parametrize("status", [404, 405, 501])
+async def test_a_call_that_is_asked_again_in_other_words_is_counted_once(
+    frontend: RunningFrontend, ended: Ended, status: int
+) -> None:
+    async with recorder(frontend, "llama-cpp") as engine:
+        engine.answers["/v1/messages"] = (status, {"error": {"message": "File Not Found"}})
+        engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
+        made = {"name": "k", "scope": "infer", "limits": [{"requests_per_minute": 7}]}
+        key = (await frontend.call("POST", "/api/keys", made))[1]["key"]
+        # More often than a breaker would bear, if this were a fault.
+        for _ in range(6):
+            assert (await frontend.call("POST", "/v1/messages", MESSAGE, key=key))[0] == 200
+        assert [heard.path for heard in engine.heard] == ["/v1/messages", "/v1/chat/completions"] * 6
+        assert [(one.call, one.status) for one in ended] == [("messages", 200)] * 6
+        # The limits, too: one is left.
+        assert (await frontend.call("POST", "/v1/messages", MESSAGE, key=key))[0] == 200
+        assert (await frontend.call("POST", "/v1/messages", MESSAGE, key=key))[0] == 429
+        ended.clear()
+        await frontend.call("POST", "/v1/messages", MESSAGE | {"container": "x"})
+        assert [(one.status, one.error_code) for one in ended] == [(400, "not_expressible")]
+
+
+@pytest.mark.behaviour("GW-101")
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [*((path, body | {"stream": False}) for path, body in ASKED), ("/api/embed", {"model": "chat", "input": "x"})],
+    ids=[*(path for path, _ in ASKED), "/api/embed"],
+)
+@pytest.mark.parametrize("said", ["no object", {"choices": "none"}], ids=["no object", "no answer"])
+async def test_garbage_is_counted_as_what_its_client_gets(
+    frontend: RunningFrontend, ended: Ended, path: str, body: dict[str, Any], said: object
+) -> None:
+    async with recorder(frontend, "other") as engine:
+        for asked in ("/v1/chat/completions", "/v1/embeddings"):
+            engine.answers[asked] = (200, said)
+        status, answer = await frontend.call("POST", path, body)
+        assert (status, bool(sentence(path, answer))) == (502, True)
+        assert [(one.status, one.origin, one.error_code) for one in ended] == [(502, Origin.ENGINE, "engine_garbage")]
+
+
+@pytest.mark.behaviour("GW-101")
+@pytest.mark.parametrize(("path", "body"), ASKED, ids=[path for path, _ in ASKED])
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
+async def test_an_answer_that_is_no_stream_is_counted_as_what_its_client_gets(
+    frontend: RunningFrontend, ended: Ended, path: str, body: dict[str, Any], kind: str
+) -> None:
+    async with recorder(frontend, "other") as engine:
+        engine.content_type = kind
+        status, raw, _ = await post(frontend, path, body | {"stream": True})
+        assert (status, "sent none" in sentence(path, json.loads(raw))) == (502, True)
+        assert [(one.status, one.origin, one.error_code) for one in ended] == [(502, Origin.ENGINE, "engine_garbage")]
 
 
 @pytest.mark.behaviour("GW-88")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from corral.api.dialects.calls import Call, chat_body
 from corral.api.dialects.chats import Events, Translation
@@ -13,7 +14,7 @@ from corral.api.openai.errors import STREAM
 from corral.domain.errors import CorralError
 from corral.ports.engines import EngineLost
 from corral.serving.asking import Answer, asking
-from corral.serving.gateway import Wish
+from corral.serving.gateway import Reading, Wish
 from corral.store.use import Served
 
 # Lines about the bytes of an answer.
@@ -26,8 +27,12 @@ async def pass_on(
     """The engine's own answer. False if it has one of these states, which nobody has been told then. `body`: what
     follows the wish's own."""
     call.is_counted = True
+    if gives_up_on:
+        wish = replace(wish, reading=Reading(gives_up_on=gives_up_on))
     async with asking(call.parts.gateway, wish, body) as answer:
         if answer.status in gives_up_on:
+            # Whoever answers instead counts it.
+            call.is_counted, call.is_again = False, True
             return False
         if answer.status >= 400:
             await _engine_error(call, answer)
@@ -51,32 +56,49 @@ async def translate(call: Call, model: Served, asked: Translation, *, received_b
     call.require(model, to)
     wish = call.wish(model, to, chat_body(model, asked.chat, to), received_bytes=received_bytes)
     if not asked.is_stream:
-        found = await answered(call, wish)
+        found = await answered(call, wish, asked.answer)
         if found is not None:
-            await call.reply(asked.answer(found))
+            await call.reply(found)
         return
     call.is_counted = True
-    async with asking(call.parts.gateway, wish) as answer:
+    reading = Reading(read=_refuse_whole, is_again=call.is_again)
+    async with asking(call.parts.gateway, replace(wish, reading=reading)) as answer:
         if answer.status >= 400:
             await _engine_error(call, answer)
         else:
             await _translate_stream(call, answer, asked)
 
 
-async def answered(call: Call, wish: Wish) -> Json | None:
-    """The engine's whole answer; None if it was an error, which the caller has been told then."""
+async def answered(call: Call, wish: Wish, said: Callable[[Json], Json]) -> Json | None:
+    """What the engine's whole answer says in other words; None if it was an error, which the caller has been told then.
+
+    It is said before the request is counted, so that garbage is counted as the 502 that the client gets. Limit: what is
+    too large to be gathered has been counted when it comes here.
+    """
     call.is_counted = True
-    async with asking(call.parts.gateway, wish) as answer:
+    found: list[Json] = []
+    reading = Reading(read=lambda raw: found.append(said(read_json(raw))), is_again=call.is_again)
+    async with asking(call.parts.gateway, replace(wish, reading=reading)) as answer:
         if answer.status >= 400:
             await _engine_error(call, answer)
             return None
         call.notes += kept(answer.headers)
-        return read_json(await answer.read())
+        return found[0] if found else said(read_json(await answer.read()))
+
+
+def _no_stream() -> EngineLost:
+    return EngineLost("The engine was asked for a stream and sent none.", code="engine_garbage")
+
+
+def _refuse_whole(_: bytes) -> None:
+    raise _no_stream()
 
 
 async def _translate_stream(call: Call, answer: Answer, asked: Translation) -> None:
     if not answer.content_type.startswith(STREAM):
-        raise EngineLost("The engine was asked for a stream and sent none.", code="engine_garbage")
+        error = _no_stream()
+        answer.disown(error, error.status)
+        raise error
     await call.send_start(200, [(b"content-type", asked.stream_type), *kept(answer.headers)])
     events, stream = Events(), asked.stream()
     try:
@@ -86,6 +108,7 @@ async def _translate_stream(call: Call, answer: Answer, asked: Translation) -> N
                 await call.send({"type": "http.response.body", "body": said, "more_body": True})
         last = stream.end()
     except CorralError as error:
+        answer.disown(error)
         last = stream.error(error)
     await call.send({"type": "http.response.body", "body": last})
 

@@ -68,6 +68,8 @@ class Call:
     request_id: str
     # Set as soon as an exchange counts this request; until then whoever refuses it does.
     is_counted: bool = False
+    # Set when the engine was asked, and is asked again in other words; the limits count it once.
+    is_again: bool = False
     # More lines for the head of the answer.
     notes: Headers = field(default_factory=list)
     _principal: Principal | None = None

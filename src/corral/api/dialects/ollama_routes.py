@@ -73,15 +73,17 @@ class Embedded(CallRoute):
         wish = call.wish(model, "embeddings", chat_body(model, wanted, "embeddings"), received_bytes=len(raw))
         began_s = call.parts.clock.monotonic()
 
-        async def work() -> None:
-            answer = await answered(call, wish)
-            if answer is None:
-                return
+        def tell(answer: Json) -> Json:
             vectors, tokens = ollama.embeddings_of(answer)
             took = ollama.nano(call.parts.clock.monotonic() - began_s)
             told: Json = {"model": said["model"], "embeddings": vectors, "total_duration": took}
             told |= {"load_duration": 0, "prompt_eval_count": tokens}
-            await call.reply({"embedding": vectors[0]} if self._is_old else told)
+            return {"embedding": vectors[0]} if self._is_old else told
+
+        async def work() -> None:
+            told = await answered(call, wish, tell)
+            if told is not None:
+                await call.reply(told)
 
         await while_there(call.request.receive, work)
 

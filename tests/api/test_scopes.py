@@ -18,7 +18,7 @@ from tests.support.frontends import RunningFrontend
 OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
 # They show a credential of another kind, or none: a browser's session, a node's credential.
 OTHERS = ("/api/session", "/api/node/")
-FOR_ADMINS = ("/api/keys", "/api/tokens", "/api/users")
+FOR_ADMINS = ("/api/audit", "/api/keys", "/api/settings", "/api/tokens", "/api/users")
 # OpenAI's and Anthropic's, Ollama's, and what every holder of a key may know.
 FOR_ASKING = (
     "/v1/",
@@ -33,12 +33,14 @@ FOR_OPERATING = (
     "/api/events",
     "/api/files",
     "/api/fleet",
+    "/api/history",
     "/api/live",
     "/api/models",
     "/api/nodes",
     "/api/operations",
     "/api/plan",
     "/api/rules",
+    "/api/stream",
     "/api/usage",
     "/backend",
     "/backends",

@@ -37,6 +37,7 @@ from corral.serving.gateway import Gateway
 from corral.serving.health import Health
 from corral.store.database import Database
 from corral.transfer.inbox import Inbox
+from corral.wire.settings import SettingOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,8 @@ class Parts:
     health: Health
     # Why this frontend does not serve yet; None when it does, be it from what was kept on disk.
     not_ready: Callable[[], str | None]
+    # What this frontend was told at its start, as it may be shown.
+    settings: tuple[SettingOut, ...] = ()
     # The address under which browsers reach the frontends; None: the one that each asks by.
     public_url: str | None = None
     # Files that admins are sending; made with the first of them.

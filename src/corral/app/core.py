@@ -451,6 +451,7 @@ class Core:
             directory=self.directory,
             sessions=self._make_sessions(),
             public_url=options.public_url,
+            settings=options.settings,
             feed=self.feed,
             heartbeats=self.heartbeats,
             bus=world.bus,

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import structlog
@@ -31,7 +32,7 @@ from corral.app.listening.server import HttpServer
 from corral.app.logs import configure_access_log, configure_logging
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
-from corral.app.settings import FrontendSettings
+from corral.app.settings import FrontendSettings, Loaded, redacted
 from corral.app.settings.identity import parse_scopes
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
@@ -46,6 +47,7 @@ from corral.serving.gateway import Timeouts
 from corral.serving.kept import KeptFile, cluster_key
 from corral.serving.seats import SeatOptions
 from corral.store.database import Database
+from corral.wire.settings import SettingOut
 from corral.worker.address import outward_host
 
 log = structlog.get_logger(__name__)
@@ -54,13 +56,14 @@ log = structlog.get_logger(__name__)
 PARENT_LOOK_S = 1.0
 
 
-def run_frontend(settings: FrontendSettings) -> int:
+def run_frontend(loaded: Loaded[FrontendSettings]) -> int:
     """Serve until SIGINT or SIGTERM; the exit code."""
+    settings = loaded.settings
     parent = os.environ.get(PARENT_VARIABLE)
     configure_logging(settings.log_format, settings.log_level, frontend=settings.instance_id if parent else None)
     configure_access_log(settings.access_log)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, int(parent) if parent else None))
+        runner.run(_serve(loaded, int(parent) if parent else None))
     return 0
 
 
@@ -72,8 +75,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: FrontendSettings, parent_pid: int | None) -> None:
+async def _serve(loaded: Loaded[FrontendSettings], parent_pid: int | None) -> None:
     """`parent_pid`: this is one of several on the same port, and does not outlive their parent."""
+    settings = loaded.settings
     clock, ids = SystemClock(), SystemIds()
     listener = listen(settings.host, settings.port, shares_port=parent_pid is not None)
     port = listener.getsockname()[1]
@@ -81,7 +85,8 @@ async def _serve(settings: FrontendSettings, parent_pid: int | None) -> None:
     database = Database(settings.database_url.get_secret_value())
     world = _world(settings, database, frontend_id, clock, ids)
     services = Services()
-    core = Core(_options(settings, frontend_id, port), world, on_crash=services.end)
+    options = replace(_options(settings, frontend_id, port), settings=shown_settings(loaded))
+    core = Core(options, world, on_crash=services.end)
     http = HttpServer(
         with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
         listener,
@@ -167,6 +172,20 @@ def _reached_at(settings: FrontendSettings) -> str:
         return settings.host
     # Only its host: an address of several databases has no port that could be read.
     return outward_host([f"http://{urlsplit(settings.database_url.get_secret_value()).hostname or ''}"])
+
+
+def shown_settings(loaded: Loaded[FrontendSettings]) -> tuple[SettingOut, ...]:
+    return tuple(
+        SettingOut(
+            name=one.key,
+            value=one.value,
+            source=one.origin,
+            section=one.section,
+            sentence=one.sentence,
+            is_secret=one.is_secret,
+        )
+        for one in redacted(loaded)
+    )
 
 
 def _oidc(settings: FrontendSettings) -> OidcOptions | None:

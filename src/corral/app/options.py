@@ -26,6 +26,7 @@ from corral.serving.gateway import Timeouts
 from corral.serving.kept import KeptFile
 from corral.serving.seats import SeatOptions
 from corral.store.database import Database
+from corral.wire.settings import SettingOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,8 @@ class CoreOptions:
     # Where usage is on the disk until PostgreSQL has it; None: in memory only.
     usage_dir: Path | None = None
     usage_retention_s: float = 400 * 86400.0
+    # All that this frontend was told, as admins may see it.
+    settings: tuple[SettingOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from corral.cli.flags import settings_command
 from corral.domain.errors import InvalidRequest
 
 
-def _start(module: str, function: str, loaded: Loaded[Any], extra: str) -> int:
+def _begin(module: str, function: str, loaded: Loaded[Any], extra: str) -> Callable[[Any], int]:
+    """What runs the process. Its warnings are told before it is imported."""
     from corral.app.logs import configure_logging
 
     settings = loaded.settings
@@ -23,7 +24,7 @@ def _start(module: str, function: str, loaded: Loaded[Any], extra: str) -> int:
     for warning in loaded.warnings:
         log.warning(warning)
     run: Callable[[Any], int] = getattr(_import(module, extra), function)
-    return run(settings)
+    return run
 
 
 def _import(module: str, extra: str) -> Any:
@@ -45,12 +46,13 @@ def _import(module: str, extra: str) -> Any:
 
 def _run_frontend(loaded: Loaded[FrontendSettings]) -> int:
     if loaded.settings.processes > 1:
-        return _start("corral.app.listening.processes", "run_processes", loaded, "corral[frontend]")
-    return _start("corral.app.frontend", "run_frontend", loaded, "corral[frontend]")
+        return _begin("corral.app.listening.processes", "run_processes", loaded, "corral[frontend]")(loaded.settings)
+    # A frontend tells admins where each of its settings came from.
+    return _begin("corral.app.frontend", "run_frontend", loaded, "corral[frontend]")(loaded)
 
 
 def _run_worker(loaded: Loaded[WorkerSettings]) -> int:
-    return _start("corral.app.worker", "run_worker", loaded, "corral")
+    return _begin("corral.app.worker", "run_worker", loaded, "corral")(loaded.settings)
 
 
 serve = settings_command(

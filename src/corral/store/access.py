@@ -315,8 +315,10 @@ async def record(tx: Transaction, actor: str, action: str, target: str, detail: 
     await tx.execute(insert(audit).values(actor=actor[:255], action=action, target=target[:255], detail=detail[:2000]))
 
 
-async def list_audit(tx: Transaction, limit: int) -> list[dict[str, Any]]:
-    rows = await tx.execute(select(audit).order_by(audit.c.id.desc()).limit(limit))
+async def list_audit(tx: Transaction, limit: int, *, before: int | None = None) -> list[dict[str, Any]]:
+    """The newest first; `before`: only those that are older than this one."""
+    statement = select(audit).order_by(audit.c.id.desc()).limit(limit)
+    rows = await tx.execute(statement if before is None else statement.where(audit.c.id < before))
     return [dict(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
 
 

@@ -120,6 +120,62 @@ async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) ->
     return [_to_node(row) for row in await tx.execute(statement)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReading:
+    """What moves of a node while it works. Two that are equal are the same to everybody who looks."""
+
+    id: NodeId
+    # It may take part, and is heard of.
+    is_there: bool
+    total_vram: int | None
+    available_vram: int | None
+    total_ram: int | None
+    available_ram: int | None
+    available_disk: int | None
+    reserved_vram: int
+    in_flight: int
+    models: int
+    # What else its status and its budget hang on.
+    facts: tuple[Any, ...]
+
+
+_READINGS = text("""
+    SELECT n.id, n.approved_at IS NOT NULL AND n.liveness = 'alive' AS is_there,
+           n.total_vram, n.available_vram, n.total_ram, n.available_ram, n.available_disk,
+           coalesce(s.vram, 0) AS reserved, coalesce(u.in_flight, 0) AS in_flight, coalesce(m.models, 0) AS models,
+           n.name, n.approved_at, n.drained_at, n.drained_by, n.self_drained_at, n.liveness, n.bus_ok,
+           n.budget_reported, n.budget_override
+      FROM nodes n
+      LEFT JOIN (SELECT node_id, sum(vram_bytes) AS vram FROM reservations GROUP BY node_id) s ON s.node_id = n.id
+      LEFT JOIN (SELECT node_id, count(DISTINCT model) AS models
+                   FROM replicas WHERE state = 'loaded' GROUP BY node_id) m ON m.node_id = n.id
+      LEFT JOIN (SELECT r.node_id, sum(l.in_flight) AS in_flight
+                   FROM replica_use l JOIN replicas r ON r.id = l.replica_id AND r.state = 'loaded'
+                  WHERE l.expires_at > corral_now() GROUP BY r.node_id) u ON u.node_id = n.id
+""")
+
+
+async def list_readings(tx: Transaction) -> list[NodeReading]:
+    """Of all nodes, at a fifth of what reading them whole costs."""
+    return [_to_reading(row) for row in await tx.execute(_READINGS)]
+
+
+def _to_reading(row: Any) -> NodeReading:
+    return NodeReading(
+        id=NodeId(str(row[0])),
+        is_there=row[1],
+        total_vram=row[2],
+        available_vram=row[3],
+        total_ram=row[4],
+        available_ram=row[5],
+        available_disk=row[6],
+        reserved_vram=int(row[7]),
+        in_flight=int(row[8]),
+        models=int(row[9]),
+        facts=tuple(row[10:]),
+    )
+
+
 async def list_named(tx: Transaction, references: Collection[str]) -> list[Node]:
     """Those that any of these could mean, as an id or as a name; by name."""
     ids = [node_id for node_id in map(as_uuid, references) if node_id is not None]

@@ -151,3 +151,17 @@ class KeyOut(Lenient):
 
 class KeyMade(KeyOut):
     key: str = Field(description="The secret. It is not shown again.")
+
+
+class AuditEntryOut(Lenient):
+    id: int
+    at: datetime
+    actor: str
+    action: str = Field(examples=["node.approve"])
+    target: str
+    detail: str
+
+
+class AuditOut(Lenient):
+    entries: list[AuditEntryOut] = Field(description="The newest first.")
+    next: int | None = Field(description="Send it as `before` for the next page; null: this was the last one.")

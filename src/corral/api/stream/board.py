@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from corral.api.views import node_live
 from corral.domain.errors import StoreUnavailable, Unavailable
-from corral.domain.node import Node, NodeStatus
+from corral.domain.node import NodeId
 from corral.insight import history as past
 from corral.insight import sharing as adding
 from corral.insight.history import History, Reading
 from corral.insight.sharing import Sharing
-from corral.policy.status import status_of
 from corral.ports.runtime import Clock
 from corral.runtime.loop import Loop
 from corral.store import nodes as node_store
-from corral.store.database import Database
+from corral.store.database import Database, Transaction
+from corral.store.nodes import NodeReading
 from corral.wire.live import LiveOut, NodeLive, NodesLive
 
 WATCHERS_MAX = 500
@@ -36,7 +36,6 @@ NODES_LEAST_S = 1.7
 NODES_FRESH_S = 3.0
 # Steps of the nodes' numbers for those who are behind.
 STEPS_MAX = 8
-_GONE = frozenset({NodeStatus.OFFLINE, NodeStatus.PENDING})
 MakeLoop = Callable[[str, float, Callable[[], Awaitable[object]]], Loop]
 
 
@@ -108,31 +107,41 @@ class LiveBoard(_Moving):
 @dataclass(frozen=True, slots=True)
 class _Row:
     version: int
+    reading: NodeReading
     shown: NodeLive
 
 
 class NodeBoard(_Moving):
+    """Only nodes whose readings have changed are read whole."""
+
     def __init__(self, clock: Clock, database: Database) -> None:
         super().__init__(clock, NODES_LEAST_S)
         self._database = database
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[NodeId, _Row] = {}
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self.nodes: Sequence[Node] = ()
+        self._readings: Sequence[NodeReading] = ()
+        self._read_at: float | None = None
+
+    async def readings(self) -> Sequence[NodeReading]:
+        """Of all nodes, a few seconds old at most."""
+        if self._read_at is None or self._clock.monotonic() - self._read_at > NODES_FRESH_S:
+            async with self._database.transaction() as tx:
+                await self._read(tx)
+        return self._readings
+
+    async def _read(self, tx: Transaction) -> None:
+        self._readings = await node_store.list_readings(tx)
+        self._read_at = self._clock.monotonic()
 
     async def _make(self) -> bool:
         async with self._database.transaction() as tx:
-            self.nodes = await node_store.list_nodes(tx)
-        rows: dict[str, _Row] = {}
-        for node in self.nodes:
-            shown, known = node_live(node), self._rows.get(node.id)
-            is_same = (
-                known is not None
-                and shown.model_copy(update={"last_heartbeat": known.shown.last_heartbeat}) == known.shown
-            )
-            rows[node.id] = known if known is not None and is_same else _Row(self.version + 1, shown)
-        has_changed = not self.version or any(row.version > self.version for row in rows.values())
-        self._rows = rows
-        return has_changed
+            await self._read(tx)
+            rows = {one.id: row for one in self._readings if (row := self._rows.get(one.id)) and row.reading == one}
+            changed = {one.id: one for one in self._readings if one.id not in rows}
+            nodes = await node_store.list_nodes(tx, only=changed) if changed else []
+        version = self.version + 1
+        self._rows = rows | {node.id: _Row(version, changed[node.id], node_live(node)) for node in nodes}
+        return bool(nodes) or not self.version
 
     def _frame(self, seen: int) -> bytes:
         step = (seen, self.version)
@@ -198,13 +207,10 @@ class Board:
 
     async def note(self) -> bool:
         """One moment for the history; whether the nodes are in it."""
-        nodes: Sequence[Node] | None = None
-        try:
-            if self.nodes.age_s() > NODES_FRESH_S:
-                await self.nodes.refresh()
-            nodes = self.nodes.nodes
-        except StoreUnavailable:
-            pass  # A gap in the curves of nodes; requests have theirs.
+        nodes: Sequence[NodeReading] | None = None
+        # Without PostgreSQL there is a gap in the curves of nodes; requests have theirs.
+        with suppress(StoreUnavailable):
+            nodes = await self.nodes.readings()
         cluster = self._requests() | (_memory(nodes) if nodes is not None else {})
         of_nodes: dict[str, Reading] = {node.id: _reading(node) for node in nodes or ()}
         self.history.add(self._clock.wall().timestamp(), cluster, None if nodes is None else of_nodes)
@@ -225,23 +231,22 @@ class Board:
         }
 
 
-def _memory(nodes: Sequence[Node]) -> dict[str, float | None]:
-    there = [node.hardware for node in nodes if status_of(node) not in _GONE]
-    used = [_used(one.total_vram, one.available_vram) for one in there]
-    return {"vram_used": sum(one or 0 for one in used), "vram_total": sum(one.total_vram or 0 for one in there)}
+def _memory(nodes: Sequence[NodeReading]) -> dict[str, float | None]:
+    there = [node for node in nodes if node.is_there]
+    used = [_used(node.total_vram, node.available_vram) for node in there]
+    return {"vram_used": sum(one or 0 for one in used), "vram_total": sum(node.total_vram or 0 for node in there)}
 
 
-def _reading(node: Node) -> Reading:
+def _reading(node: NodeReading) -> Reading:
     """What a machine that is not there had is not what it has."""
-    if status_of(node) in _GONE:
+    if not node.is_there:
         return {}
-    hardware = node.hardware
     return {
-        "vram_used": _used(hardware.total_vram, hardware.available_vram),
-        "ram_used": _used(hardware.total_ram, hardware.available_ram),
-        "disk_free": hardware.available_disk,
-        "in_flight": node.in_flight_count,
-        "models": node.model_count,
+        "vram_used": _used(node.total_vram, node.available_vram),
+        "ram_used": _used(node.total_ram, node.available_ram),
+        "disk_free": node.available_disk,
+        "in_flight": node.in_flight,
+        "models": node.models,
     }
 
 

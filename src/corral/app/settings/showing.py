@@ -14,6 +14,22 @@ from corral.app.settings.models import ProcessSettings
 from corral.app.settings.names import SettingDoc, document
 from corral.app.settings.values import duration_text, galleries_text
 
+_SECTIONS = {
+    "addresses": ("host", "port", "public_url", "http_", "url", "address", "processes", "instance_id", "name"),
+    "database": ("database", "postgres", "outbox_", "leader_"),
+    "bus": ("nats_", "bus_"),
+    "people": ("oidc_", "admin_key", "key"),
+    "nodes": (
+        *("node_", "heartbeat_", "liveness_", "auto_approve", "local_join", "join_", "labels", "vram_budget"),
+        *("capability", "max_replicas", "frontend"),
+    ),
+    "requests": ("request_", "first_byte", "between_bytes", "response_", "replica_", "queue_", "stop_grace"),
+    "models": ("load_", "unload_", "model_", "rules", "hub_", "library_", "shared_models", "disk_", "allow_private"),
+    "engines": ("backend", "gallery_", "prefer_", "auto_upgrade", "registry_", "engine_", "require_", "operation_"),
+    "watching": ("log_", "access_log", "otlp_", "trace_", "usage_"),
+    "state": ("state_", "kept_", "home", "data_"),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
@@ -22,6 +38,9 @@ class ShownSetting:
     # None: not set, and there is no default.
     value: str | None
     origin: str
+    section: str
+    sentence: str
+    is_secret: bool
 
 
 def redacted(loaded: Loaded[S]) -> list[ShownSetting]:
@@ -32,7 +51,20 @@ def redacted(loaded: Loaded[S]) -> list[ShownSetting]:
 
 def _shown(settings: ProcessSettings, doc: SettingDoc, origin: Origin) -> ShownSetting:
     text = _text(doc, getattr(settings, doc.field))
-    return ShownSetting(key=doc.key, environment=doc.environment, value=text, origin=str(origin))
+    return ShownSetting(
+        key=doc.key,
+        environment=doc.environment,
+        value=text,
+        origin=str(origin),
+        section=section_of(doc.key),
+        sentence=doc.description,
+        is_secret=doc.secret,
+    )
+
+
+def section_of(key: str) -> str:
+    """What a setting is about, by its name: the first section that has a word for it."""
+    return next((section for section, beginnings in _SECTIONS.items() if key.startswith(beginnings)), "general")
 
 
 def _text(doc: SettingDoc, value: object) -> str | None:

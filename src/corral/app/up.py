@@ -270,7 +270,13 @@ class _Up:
 
     def _on_ready(self) -> None:
         self._state.enter(Phase.READY)
-        self._talk.ready(self._home, self._place, elapsed_s=self._elapsed_s(), is_detached=self._options.is_background)
+        self._talk.ready(
+            self._home,
+            self._place,
+            key=self._admin_key,
+            elapsed_s=self._elapsed_s(),
+            is_detached=self._options.is_background,
+        )
         if self._options.is_background:
             leave_parent()
 

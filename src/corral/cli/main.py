@@ -40,6 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "down": _entry(
         _LOCAL, "cluster", "down", "Stop what `corral up` started on this machine, and wait until it has stopped."
     ),
+    "open": _entry(_NOUNS, "open", "open_page", "Open the web page, already logged in."),
     "run": _entry(_NOUNS, "run", "run", "Ask a model one thing."),
     "chat": _entry(_NOUNS, "chat", "chat", "Talk with a model."),
     "nodes": _entry(_NOUNS, "nodes", "app", "The machines of the cluster."),
@@ -65,6 +66,7 @@ COMMANDS: dict[str, Entry] = {
     "usage": _entry(_NOUNS, "usage", "usage", "Show who has used how much of what: requests, errors and tokens."),
     "cluster": _entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
     "top": _entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens as they go."),
+    "explain": _entry(_NOUNS, "explain", "explain", "Show which replica would answer a request now, and why."),
     "login": _entry(_NOUNS, "login", "login", "Check an admin key and keep it for later commands."),
     "logout": _entry(_NOUNS, "login", "logout", "Forget the stored key."),
     "serve": _entry(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 from typing import TextIO
+from urllib.parse import quote
 
 from corral.domain.errors import CorralError
 from corral.embedded.child import ChildEvent, Happening
@@ -55,10 +56,11 @@ class Talk:
             case Happening.DIED:
                 pass
 
-    def ready(self, home: Home, place: Place, *, elapsed_s: float, is_detached: bool) -> None:
+    def ready(self, home: Home, place: Place, *, key: str, elapsed_s: float, is_detached: bool) -> None:
         self.say()
         self.say(f"Corral is ready at {place.url} ({elapsed_s:.1f} s)")
         self.say()
+        self._say_page(place, key)
         self.say(f"  admin key   {home.admin_key}")
         self.say("  try         corral try")
         if place.is_open:
@@ -67,9 +69,24 @@ class Talk:
             self.say("  join        other machines can join after `corral up --host 0.0.0.0`")
         self.say("  stop        corral down" if is_detached else "  stop        Ctrl-C")
 
+    def _say_page(self, place: Place, key: str) -> None:
+        """The link comes in by itself, so only a terminal is shown it: what is not one may be a log."""
+        page = f"{place.url}/app/"
+        for stream in self._streams:
+            link = f"{page}#key={quote(key, safe='')}"
+            line = f"  page        {link if _is_terminal(stream) else f'{page}   (`corral open` comes in)'}"
+            Talk(stream).say(line)
+
     def stopping(self) -> None:
         self.say()
         self.say("Stopping (once more to hurry).")
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # It has been closed.
+        return False
 
 
 def _is_worth_a_line(deaths: int) -> bool:

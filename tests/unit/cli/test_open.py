@@ -1,0 +1,127 @@
+"""`corral open`: the link, and how a browser gets it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+import webbrowser
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from corral.cli.open import has_screen, link_of, show
+from tests.unit.cli.conftest import Corral
+
+URL, KEY = "http://127.0.0.1:8080", "ck_of-the-tests"
+LINK = f"{URL}/app/#key={KEY}"
+
+
+@dataclass
+class Opened:
+    asked: list[str]
+    started: list[threading.Thread]
+
+    def all(self) -> list[str]:
+        for thread in self.started:
+            thread.join(timeout=30)
+        return self.asked
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """What browsers are asked to open; a stand-in for one follows it."""
+    asked: list[str] = []
+    started: list[threading.Thread] = []
+
+    def follow(address: str) -> None:
+        with urllib.request.build_opener(_Stay).open(address, timeout=30) as answer:
+            asked.append(answer.headers["Location"])
+
+    def open_it(address: str, *_: Any) -> bool:
+        asked.append(address)
+        started.append(threading.Thread(target=follow, args=(address,)))
+        started[-1].start()
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_it)
+    return Opened(asked, started)
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follows nothing."""
+
+    def http_error_303(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
+        return fp
+
+
+@pytest.mark.behaviour("PAGE-15")
+def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: Opened) -> None:
+    done = corral("open", "--url", URL, "--key", KEY, "--no-browser")
+    assert (done.code, done.out, done.err) == (0, f"{LINK}\n", "")
+    assert opened.all() == []
+
+
+@pytest.mark.behaviour("PAGE-15")
+def test_a_browser_gets_the_link_without_the_key_on_its_command_line(
+    corral: Corral, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPLAY", ":0")
+    done = corral("open", "--url", URL, "--key", KEY)
+    assert (done.code, done.out) == (0, f"{LINK}\n")
+    address, led_to = opened.all()
+    assert address.startswith("http://127.0.0.1:")
+    assert KEY not in address
+    assert led_to == LINK
+
+
+@pytest.mark.behaviour("PAGE-15")
+def test_only_whoever_knows_the_path_is_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[int] = []
+
+    def guess(address: str) -> None:
+        base = address.rpartition("/")[0]
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{base}/guess", timeout=30)
+        refused.append(caught.value.code)
+        caught.value.close()
+        urllib.request.build_opener(_Stay).open(address, timeout=30).close()
+
+    def open_it(address: str) -> bool:
+        threading.Thread(target=guess, args=(address,)).start()
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_it)
+    assert show(LINK)
+    assert refused == [404]
+
+
+@pytest.mark.behaviour("PAGE-15")
+def test_without_a_browser_the_link_is_enough(corral: Corral, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert corral("open", "--url", URL, "--key", KEY).code == 0
+    assert opened.all() == []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    done = corral("open", "--url", URL, "--key", KEY)
+    assert (done.code, done.err) == (0, "No browser could be opened; the link above works in any.\n")
+
+
+@pytest.mark.behaviour("PAGE-15")
+def test_without_a_key_the_page_asks_for_one(corral: Corral) -> None:
+    done = corral("open", "--url", URL, "--json")
+    assert (done.code, json.loads(done.out)) == (0, {"url": f"{URL}/app/"})
+    assert "the page asks for one" in done.err
+
+
+def test_a_key_of_any_letters_survives_the_link() -> None:
+    assert link_of(URL, "a+b &#c") == f"{URL}/app/#key=a%2Bb%20%26%23c"
+
+
+def test_a_screen_is_needed_except_where_there_always_is_one() -> None:
+    assert not has_screen({}, "linux")
+    assert has_screen({"WAYLAND_DISPLAY": "wayland-0"}, "linux")
+    assert has_screen({}, "darwin")

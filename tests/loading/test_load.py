@@ -355,6 +355,62 @@ async def test_several_replicas_go_to_several_nodes_and_take_the_files_from_one_
     assert await states(database) == ["loaded"] * 3
 
 
+@pytest.mark.behaviour("LOAD-8")
+async def test_a_node_with_two_slots_gets_two_replicas_in_one_load(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", slots_reported="2")
+    await put_model(database)
+    operation = await ask(frontend, count=2, nodes=("a",))
+    await frontend.run()
+    assert len(one.loads) == 1, "one after the other"
+    await one.load_done()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.message) == ("running", "Loading chat on a; loaded on a")
+    await one.load_done()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.message) == ("completed", "Loaded on a (2 times)")
+    assert [(row.index, row.state) for row in await rows(database)] == [(0, "loaded"), (1, "loaded")]
+    assert await reserved(database) == []
+
+
+@pytest.mark.behaviour("LOAD-8")
+async def test_replicas_go_to_several_nodes_before_one_gets_a_second(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    workers = await machines(database, hub, "a", "b", slots_reported="2")
+    await put_model(database)
+    operation = await ask(frontend, count=3)
+    await frontend.run()
+    assert [len(worker.loads) for worker in workers] == [1, 1]
+    for worker in workers:
+        await worker.load_done()
+        await frontend.run()
+    (last,) = [worker for worker in workers if len(worker.loads) == 2]
+    await last.load_done()
+    await frontend.run()
+    assert (await read(database, operation)).state is OperationState.COMPLETED
+    assert await states(database) == ["loaded"] * 3
+
+
+@pytest.mark.behaviour("LOAD-8")
+async def test_a_second_replica_that_has_no_place_leaves_the_first_and_says_so(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", slots_reported="1")
+    await put_model(database)
+    operation = await ask(frontend, count=2)
+    await frontend.run()
+    await one.load_done()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert seen.state is OperationState.FAILED
+    assert seen.message.startswith("Loaded on a; 1 more have no place.")
+    assert await states(database) == ["loaded"]
+
+
 async def test_a_node_that_is_off_the_bus_is_left_at_once(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     workers = await machines(database, hub, "a", "b")
     await put_model(database)

@@ -7,7 +7,7 @@ so that nobody else takes it while they end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from corral.domain.errors import Conflict
@@ -67,6 +67,14 @@ class Decided:
             return ()
         return tuple(one.id for one in (*self.eviction.waits_for, *self.victims))
 
+    def one_each(self, without: Collection[NodeId] = ()) -> Decided:
+        """At most one choice for a node, and none for these."""
+        by_node: dict[NodeId, Choice] = {}
+        for choice in self.choices:
+            if choice.node_id not in without:
+                by_node.setdefault(choice.node_id, choice)
+        return replace(self, choices=tuple(by_node.values()))
+
     @property
     def is_busy(self) -> bool:
         return self.fault is not None and self.fault.code == Outcome.BUSY
@@ -78,8 +86,6 @@ class Attempt:
 
     wanted: Wanted
     again: Again = field(default_factory=Again)
-    # Nodes of this operation that have one already.
-    used: frozenset[NodeId] = frozenset()
 
 
 class Placer:
@@ -105,7 +111,7 @@ class Placer:
         demand = self._demand(model, attempt, registry, avoid)
         placement = place(registry.fleet, demand)
         if placement.choices:
-            return Decided(placement=placement, choices=_one_each(placement.choices))
+            return Decided(placement=placement, choices=placement.choices)
         if registry.problem:
             return Decided(placement=placement, fault=Fault(code="backend_unknown", text=registry.problem))
         if not placement.refusals:
@@ -118,7 +124,6 @@ class Placer:
     def _demand(self, model: Model, attempt: Attempt, registry: Registry, avoid: frozenset[NodeId]) -> Demand:
         names = {key: node.name for key, node in registry.nodes.items()}
         excluded = {node: f"{names.get(node, node)} has failed to load it." for node in avoid}
-        excluded |= {node: f"{names.get(node, node)} has it already." for node in attempt.used}
         demand = demand_of(model, attempt.wanted, registry, attempt.again, excluded)
         return replace(
             demand,
@@ -218,14 +223,6 @@ def _with_others_gone(placement: Placement, room: Eviction) -> Decided:
         return Decided(placement=placement, fault=Fault(code=Outcome.BUSY, text=room.sentence))
     fault = Fault(code=placement.code or Outcome.NONE, text=placement.sentence)
     return Decided(placement=placement, fault=fault)
-
-
-def _one_each(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """A node is in an operation once."""
-    by_node: dict[NodeId, Choice] = {}
-    for choice in choices:
-        by_node.setdefault(choice.node_id, choice)
-    return tuple(by_node.values())
 
 
 def _sources(model: Model, choices: Sequence[Choice], registry: Registry) -> Mapping[NodeId, tuple[NodeId, ...]]:

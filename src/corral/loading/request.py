@@ -14,7 +14,7 @@ class Wanted:
     kind: OperationKind
     # Its own name, or an alias.
     model: str
-    # Of a load: how many replicas more, each on another node.
+    # Of a load: how many replicas more; on different nodes if that is as good, else one after the other on one.
     count: int = 1
     # Names or ids of nodes. None: wherever it is best, or wherever it is.
     nodes: tuple[str, ...] | None = None

@@ -244,10 +244,13 @@ _PUT_TARGET = text("""
     ON CONFLICT (operation_id, node) DO UPDATE SET
         state = excluded.state, job_id = excluded.job_id, seq = 0, build = excluded.build,
         total_bytes = excluded.total_bytes, current_bytes = NULL, phase = NULL, percent = 0, file_name = '',
-        previous = jsonb_build_object('faults', COALESCE(operation_targets.previous -> 'faults', '[]'::jsonb)
-            || CASE WHEN operation_targets.error_code IS NULL THEN '[]'::jsonb
-                    ELSE jsonb_build_array(jsonb_build_array(
-                        operation_targets.error_code, operation_targets.error_text)) END),
+        previous = jsonb_build_object(
+            'faults', COALESCE(operation_targets.previous -> 'faults', '[]'::jsonb)
+                || CASE WHEN operation_targets.error_code IS NULL THEN '[]'::jsonb
+                        ELSE jsonb_build_array(jsonb_build_array(
+                            operation_targets.error_code, operation_targets.error_text)) END,
+            'done', COALESCE((operation_targets.previous ->> 'done')::integer, 0)
+                + CASE WHEN operation_targets.state = 'success' THEN 1 ELSE 0 END),
         error_code = NULL, error_text = NULL, stop_wanted = false, keeps_partial = false, contacted_at = NULL,
         heard_at = NULL, finished_at = NULL
 """)
@@ -263,7 +266,7 @@ class NewTarget:
 
 
 async def put_targets(tx: Transaction, operation_id: OperationId, targets: Iterable[NewTarget]) -> None:
-    """Nodes of an operation. One that has failed before begins anew, and its fault is kept."""
+    """Nodes of an operation. One that is at its end begins anew: its faults are kept, and how often it was done."""
     for target in targets:
         await tx.execute(
             _PUT_TARGET,
@@ -283,6 +286,11 @@ def earlier_faults(previous: Mapping[str, Any] | None) -> list[Fault]:
     """What a target failed with before it began anew."""
     found = (previous or {}).get("faults") or []
     return [Fault(code=str(code), text=str(words or "")) for code, words in found]
+
+
+def earlier_done(previous: Mapping[str, Any] | None) -> int:
+    """How often a target had come to a good end before it began anew."""
+    return int((previous or {}).get("done") or 0)
 
 
 _WANT_STOPS = text("""

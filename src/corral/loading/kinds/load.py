@@ -6,6 +6,7 @@ its end: the replica is published, or its row and what was set aside for it are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -73,7 +74,7 @@ class LoadKind:
         ends = [(target, end) for target, end in found if end is not None]
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends)
-        if view.wanted.count > len(view.done) + len(view.open):
+        if _lacking(view):
             waiting = await self._find_place(tx, view, model)
             if waiting is not None and not view.open:
                 return replace(waiting, moved=moved | waiting.moved)
@@ -104,9 +105,7 @@ class LoadKind:
         registry = await self.placer.look(tx, model)
         if not is_somewhere(model, registry.in_library, registry.staged):
             return await self.files.look(tx, view, model, share=FETCH_SHARE)
-        lacking = view.wanted.count - len(view.done) - len(view.open)
-        used = frozenset(target.node for target in (*view.done, *view.open))
-        attempt = Attempt(wanted=replace(view.wanted, count=lacking), again=again, used=used)
+        attempt = Attempt(wanted=replace(view.wanted, count=_lacking(view)), again=again)
         decided = self.placer.decide(model, attempt, registry)
         key = view.operation.id
         if decided.is_busy and not self.busy.is_over(key):
@@ -116,7 +115,11 @@ class LoadKind:
             return await self._fail(tx, view, failures, decided.fault)
         if decided.waits:
             return _making_room(view, decided.waits)
-        await self.placer.write(tx, view.operation, model, decided, registry)
+        # A node is at one replica of a load at a time; those that are at one now get another one after it.
+        now = decided.one_each(without={target.node for target in view.open})
+        if not now.choices:
+            return Next(verdict=running(view, _sentence(view, ())))
+        await self.placer.write(tx, view.operation, model, now, registry)
         return None
 
     async def _fail(
@@ -128,18 +131,17 @@ class LoadKind:
             fault = replace(fault, code=refusal.code if not failures else fault.code)
         if view.open:
             return Next(verdict=running(view, fault.text))
-        if view.done:
+        if view.loaded_on:
             # Those that are there stay; the sentence says what is missing.
-            words = (
-                f"Loaded on {_names(view.done)}; {view.wanted.count - len(view.done)} more have no place. {fault.text}"
-            )
+            missing = view.wanted.count - len(view.loaded_on)
+            words = f"Loaded on {_named(view.loaded_on)}; {missing} more have no place. {fault.text}"
             return Next(verdict=failed(view, Fault(code=fault.code, text=words)))
         return await give_up(tx, view, fault)
 
     def _go_on(self, view: View, model: Model, there: Mapping[str, Replica], moved: frozenset[NodeId]) -> Next:
         """Tell those that are to be told, ask those that are silent, and say how far it is."""
         if not view.open:
-            return Next(verdict=completed(view, f"Loaded on {_names(view.done)}"), moved=moved)
+            return Next(verdict=completed(view, f"Loaded on {_named(view.loaded_on)}"), moved=moved)
         works: list[Work] = []
         moments: list[datetime] = []
         blocked: list[Target] = []
@@ -169,6 +171,11 @@ class LoadKind:
     async def _send(self, view: View, target: Target, model: Model) -> Told:
         places = await self.places.of(target.node, plan_of(target).get("from") or (), view.nodes, model)
         return await self.teller.command(MODEL_LOAD, load_command(target, model, places), target)
+
+
+def _lacking(view: View) -> int:
+    """How many replicas have still to be begun."""
+    return max(0, view.wanted.count - len(view.loaded_on) - len(view.open))
 
 
 def _refusal(view: View) -> Fault | None:
@@ -251,10 +258,16 @@ def _sentence(view: View, blocked: Sequence[Target]) -> str:
     silent = [target for target in view.open if target.state is TargetState.UNCONFIRMED]
     if silent and len(silent) == len(view.open):
         return f"{_names(silent)} was told to load {name} and does not answer now"
-    done = f"; loaded on {_names(view.done)}" if view.done else ""
+    done = f"; loaded on {_named(view.loaded_on)}" if view.loaded_on else ""
     return f"Loading {name} on {_names(view.open)}{done}"
 
 
 def _names(targets: Sequence[Target]) -> str:
-    shown = ", ".join(target.node_name for target in targets[:5])
-    return shown if len(targets) <= 5 else f"{shown} and {len(targets) - 5} more"
+    return _named([target.node_name for target in targets])
+
+
+def _named(names: Sequence[str]) -> str:
+    """Each once; one that got several says how many."""
+    counts = Counter(names)
+    shown = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in list(counts.items())[:5])
+    return shown if len(counts) <= 5 else f"{shown} and {len(counts) - 5} more"

@@ -46,6 +46,15 @@ class View:
     def done(self) -> list[Target]:
         return [target for target in self.operation.targets if target.state is TargetState.SUCCESS]
 
+    @property
+    def loaded_on(self) -> list[str]:
+        """The name of a node for each replica that this load has brought; a node that got two is named twice."""
+        return [
+            target.node_name
+            for target in self.operation.targets
+            for _ in range(load_store.earlier_done(target.previous) + (target.state is TargetState.SUCCESS))
+        ]
+
     def in_seconds(self, seconds: float) -> datetime:
         return self.now + timedelta(seconds=seconds)
 

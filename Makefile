@@ -69,6 +69,7 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 # Three at a time, also on two cores: much of a test is waiting for processes that it has started.
 test: check ## all checks and all tests (what CI runs)
 	@$(BIN)/python -m tools.page test
+	@$(BIN)/python -m tools.page --may-lack
 	@$(BIN)/python -m tools.browser
 	@$(BIN)/python -m tools.run_tests -n 3 --dist worksteal
 

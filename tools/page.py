@@ -253,6 +253,7 @@ def main(arguments: list[str], places: Places | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.page", description="The web page of ui/, made with Node.")
     parser.add_argument("what", nargs="?", choices=["build", "check", "test"], default="build")
     parser.add_argument("--beside", action="store_true", help="something else starts meanwhile, and comes first")
+    parser.add_argument("--may-lack", action="store_true", help="without Node it is left out, except in a CI")
     chosen = parser.parse_args(arguments)
     if chosen.beside:
         # A shell lets what it starts in the background ignore Ctrl-C; this ends with what it stands beside.
@@ -264,7 +265,8 @@ def main(arguments: list[str], places: Places | None = None) -> int:
             return run_script(places, chosen.what)
         was_built = build(places)
     except PageProblem as problem:
-        return _show(problem, may_skip=chosen.what != "build" and problem.state == "no_node")
+        may_skip = chosen.may_lack or chosen.what != "build"
+        return _show(problem, may_skip=may_skip and problem.state == "no_node")
     except KeyboardInterrupt:
         return 130
     if was_built or not chosen.beside:

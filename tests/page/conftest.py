@@ -1,0 +1,139 @@
+"""A built page, a fleet and a browser. Each is made once and shared; what a test changes is its own to name and forget.
+
+Playwright's plain interface keeps an event loop open in this thread for as long as it lives, and other tests of the
+same process have loops of their own. So its loop is put aside except while a test of the page runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.page.support import Aside, Fleet, Watched, come_in, fleet_of
+from tools.browser import arguments, find_browser
+from tools.page import PageProblem, Places, build
+
+# The first one may have to wait for the page to be built, and for a fleet.
+LIMIT_S = 400
+# How long a page may take to show what is expected; a loaded machine may stand still for seconds.
+EXPECT_MS = 20_000
+VIEWPORT = {"width": 1280, "height": 800}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "built_page" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
+
+
+class Lent:
+    """Playwright's browser, and its loop while nobody uses it."""
+
+    def __init__(self, browser: Browser, loop: asyncio.AbstractEventLoop) -> None:
+        self.browser = browser
+        self._loop = loop
+
+    @contextmanager
+    def use(self) -> Iterator[Browser]:
+        asyncio._set_running_loop(self._loop)
+        try:
+            yield self.browser
+        finally:
+            asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def lent_browser() -> Iterator[Lent]:
+    found = find_browser()
+    if found is None:
+        assert not os.environ.get("CI"), "there is no Chromium: python -m tools.browser"
+        pytest.skip("there is no Chromium: python -m tools.browser")
+    playwright = sync_playwright().start()
+    loop = asyncio._get_running_loop()
+    assert loop is not None, "Playwright's loop is open"
+    browser = playwright.chromium.launch(executable_path=found, args=arguments())
+    asyncio._set_running_loop(None)
+    lent = Lent(browser, loop)
+    yield lent
+    with lent.use():
+        browser.close()
+        playwright.stop()
+
+
+@pytest.fixture(scope="session")
+def built_page() -> None:
+    """The real page. Whoever comes first builds it; the others wait for that."""
+    try:
+        build(Places())
+    except PageProblem as problem:
+        if problem.state == "failed" or os.environ.get("CI"):
+            pytest.fail(f"{problem.sentence} {problem.hint}")
+        pytest.skip(problem.sentence)
+
+
+@pytest.fixture(scope="session")
+def aside() -> Iterator[Aside]:
+    loop = Aside()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """One frontend and two workers, for all tests of a module."""
+    with fleet_of(aside, tmp_path_factory.mktemp("fleet"), "worker-1", "worker-2") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two frontends and one worker, for all tests of a module."""
+    with fleet_of(aside, tmp_path_factory.mktemp("pair"), "worker-1", frontends=2) as made:
+        yield made
+
+
+@pytest.fixture
+def browser(lent_browser: Lent) -> Iterator[Browser]:
+    with lent_browser.use() as browser:
+        yield browser
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    """Whatever a browser complains about fails the test, unless the test has allowed it."""
+    watched = Watched()
+    yield watched
+    assert watched.bad() == []
+
+
+@pytest.fixture
+def context(browser: Browser, watched: Watched) -> Iterator[BrowserContext]:
+    """Of nobody yet. Its pages are watched."""
+    context = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")  # type: ignore[arg-type]
+    context.set_default_timeout(EXPECT_MS)
+    context.on("page", watched.watch)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, fleet: Fleet) -> Page:
+    """Of an admin, at the beginning of the page of `fleet`."""
+    come_in(context, fleet.url())
+    page = context.new_page()
+    page.goto(f"{fleet.url()}/app/")
+    return page
+
+
+@pytest.fixture
+def visitor(context: BrowserContext, fleet: Fleet, watched: Watched) -> Page:
+    """Of somebody who has not come in. The page has been opened nowhere yet."""
+    # The page asks who it is; browsers note every such answer as an error.
+    watched.allow(r"status of 401 .*/api/session")
+    del fleet
+    return context.new_page()

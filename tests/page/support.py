@@ -1,0 +1,159 @@
+"""What the tests of the page share: a fleet that plain tests can speak to, what a page shows, and what is wrong.
+
+The tests are plain functions, not coroutines: Playwright's plain interface is the easier one to read. The fleet's own
+loop runs in a thread beside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+
+from tests.e2e.models.scene import Models, models_of
+from tests.support.frontends import ADMIN_KEY
+from tools.source import ROOT
+
+T = TypeVar("T")
+RUN_LIMIT_S = 180.0
+COOKIE = "corral_session"
+AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+_SERIOUS = ("serious", "critical")
+
+
+class Aside:
+    """An event loop in a thread of its own, for what is written with `await`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="aside", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], limit_s: float = RUN_LIMIT_S) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+
+    @contextmanager
+    def inside(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """Enter it there and leave it there, in one task: some of what it holds minds who leaves."""
+        entered: asyncio.Future[T] = asyncio.Future(loop=self._loop)
+        leave = asyncio.Event()
+
+        async def stay() -> None:
+            async with manager as value:
+                entered.set_result(value)
+                await leave.wait()
+
+        async def wait() -> T:
+            either: set[asyncio.Future[Any]] = {entered, staying_task}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not entered.done():
+                staying_task.result()
+            return entered.result()
+
+        async def begin() -> asyncio.Task[None]:
+            return asyncio.create_task(stay())
+
+        async def end() -> None:
+            leave.set()
+            await staying_task
+
+        staying_task = self.run(begin())
+        value = self.run(wait())
+        try:
+            yield value
+        finally:
+            self.run(end())
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=RUN_LIMIT_S)
+        self._loop.close()
+
+
+@dataclass
+class Fleet:
+    """Real frontends and workers, of `tests/e2e`. `models` is what they are asked with by code that awaits."""
+
+    aside: Aside
+    models: Models
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """`fleet.run(fleet.models.put("chat"))`"""
+        return self.aside.run(work)
+
+    def url(self, via: int = 0) -> str:
+        return self.models.cluster.frontends[via].url
+
+    def call(self, method: str, path: str, body: Any = None, *, via: int = 0) -> tuple[int, Any]:
+        """As an admin, over HTTP."""
+        return self.run(self.models.call(method, path, body, via=via))
+
+    def get(self, path: str, *, via: int = 0) -> Any:
+        status, answer = self.call("GET", path, via=via)
+        assert status == 200, answer
+        return answer
+
+    def new_key(self, scope: str, **more: Any) -> str:
+        status, made = self.call("POST", "/api/keys", {"name": f"of the tests, to {scope}", "scope": scope} | more)
+        assert status == 201, made
+        return str(made["key"])
+
+
+@contextmanager
+def fleet_of(aside: Aside, folder: Path, *names: str, frontends: int = 1) -> Iterator[Fleet]:
+    """Frontends, and healthy workers with the engine that pretends (`backend: fake`)."""
+    with aside.inside(models_of(folder, *names, frontends=frontends)) as models:
+        yield Fleet(aside, models)
+
+
+@dataclass
+class Watched:
+    """What the browser complains about: errors of scripts, of the console, and of the policy."""
+
+    faults: list[str] = field(default_factory=list)
+    _allowed: list[re.Pattern[str]] = field(default_factory=list)
+
+    def allow(self, pattern: str) -> None:
+        """This is meant to happen here: `allow("status of 409")`."""
+        self._allowed.append(re.compile(pattern))
+
+    def bad(self) -> list[str]:
+        return [fault for fault in self.faults if not any(one.search(fault) for one in self._allowed)]
+
+    def watch(self, page: Page) -> None:
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
+
+
+def come_in(context: BrowserContext, url: str, key: str = ADMIN_KEY) -> None:
+    """As `POST /api/session` does it, without the way through the door."""
+    context.add_cookies([{"name": COOKIE, "value": key, "url": url, "httpOnly": True, "sameSite": "Strict"}])
+
+
+def texts(page: Page) -> list[str]:
+    """The lines that a person sees, in their order."""
+    return [line.strip() for line in page.inner_text("body").splitlines() if line.strip()]
+
+
+def axe(page: Page, *, within: str | None = None) -> list[str]:
+    """What axe-core finds hard or impossible to use; empty is good. Given to the page by the browser's own debugger:
+    the page's policy is not bent for it."""
+    page.evaluate(AXE.read_text(encoding="utf-8") + "\n;0")
+    script = "async within => (await axe.run(within || document, {preload: false})).violations"
+    return [
+        f"{found['id']}: {found['help']}: {json.dumps([node['target'] for node in found['nodes']][:5])}"
+        for found in page.evaluate(script, within)
+        if found["impact"] in _SERIOUS
+    ]

@@ -155,9 +155,17 @@ async def test_a_request_that_has_waited_long_enough_is_told_how_far_the_load_is
 ) -> None:
     async with cluster(database_url, loads, wait_s=0.2) as (frontend,):
         headers = {"Authorization": "Bearer ck_the-admin-key-of-the-tests-0123456789abcdef"}
+        files = [{"path": path, "uri": f"file:///{path}"} for path in ("first.gguf", "second.gguf")]
+        await put_model(loads.database, files=files)
         await loads.ask("chat")
         await loads.move(
-            state="running", phase="staging", percent=40.0, current_bytes=40, total_bytes=100, scope_node_name="attic"
+            state="running",
+            phase="staging",
+            percent=40.0,
+            current_bytes=40,
+            total_bytes=100,
+            scope_node_name="attic",
+            file_name="second.gguf",
         )
         async with frontend.http.post(f"{frontend.url}/v1/chat/completions", json=CHAT, headers=headers) as answer:
             body = await answer.json()
@@ -168,6 +176,7 @@ async def test_a_request_that_has_waited_long_enough_is_told_how_far_the_load_is
         loading = body["loading"]
         assert loading == loading | {"model": "chat", "state": "staging", "node": "attic", "progress": 40.0}
         assert (loading["bytes_sent"], loading["total_bytes"]) == (40, 100)
+        assert (loading["file_name"], loading["file_index"], loading["total_files"]) == ("second.gguf", 2, 2)
         assert len(loads.begun) == 1
 
 

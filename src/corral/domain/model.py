@@ -145,6 +145,11 @@ class Model:
         return self.config.name
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Where its files belong, in their order; as they were asked for until they have been fetched once."""
+        return tuple(file.path for file in (self.config.files if self.files is None else self.files))
+
+    @property
     def payload_bytes(self) -> int | None:
         """Files of the same content count once."""
         if self.files is None:

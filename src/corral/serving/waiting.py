@@ -27,6 +27,7 @@ from corral.runtime.tasks import Tasks
 from corral.serving.errors import LoadFailed, ModelLoading, ModelNotFound, NoCapacity
 from corral.serving.snapshot import Snapshot
 from corral.serving.use import Use
+from corral.store import models as model_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
 from corral.store.use import Served
@@ -74,6 +75,8 @@ class _Wait:
     # The first bytes that were seen to move, and when: what a rate is measured from.
     since: tuple[float, int] | None = None
     eta_s: float | None = None
+    # The model's files, once one of them was seen to move.
+    paths: tuple[str, ...] = ()
 
     def saw(self, operation: Operation, now: float) -> None:
         self.operation = operation
@@ -116,7 +119,7 @@ class Waiters:
                 async with asyncio.timeout(left_s):
                     await wait.ended.wait()
         except TimeoutError:
-            raise still_loading(wait.model, wait.operation, wait.eta_s, budget_s) from None
+            raise _still_loading(wait, budget_s) from None
         finally:
             wait.waiters -= 1
         if wait.error is not None:
@@ -158,6 +161,9 @@ class Waiters:
             try:
                 async with world.database.transaction() as tx:
                     operation = await operation_store.find(tx, wait.operation_id)
+                    if operation is not None and operation.progress.file_name not in ("", *wait.paths):
+                        found = await model_store.find_model(tx, wait.model)
+                        wait.paths = found.paths if found is not None else ()
             except StoreUnavailable:
                 pass  # The load goes on where it runs; so does the waiting, as long as each may.
             else:
@@ -206,10 +212,10 @@ def _told(error: Exception, model: str) -> CorralError:
     return LoadFailed(f"Corral made a mistake while it waited for {model}; the log of this frontend says more.")
 
 
-def still_loading(model: str, operation: Operation | None, left_s: float | None, budget_s: float) -> ModelLoading:
+def _still_loading(wait: _Wait, budget_s: float) -> ModelLoading:
     """What a request is told that may not wait any longer."""
-    loading = loading_object(model, operation, left_s)
-    words = [f"Model {model} is loading", str(loading["state"]).replace("_", " ")]
+    left_s, loading = wait.eta_s, loading_object(wait.model, wait.operation, wait.eta_s, wait.paths)
+    words = [f"Model {wait.model} is loading", str(loading["state"]).replace("_", " ")]
     if loading.get("node"):
         words[0] += f" on {loading['node']}"
     if loading["progress"]:
@@ -223,8 +229,11 @@ def still_loading(model: str, operation: Operation | None, left_s: float | None,
     )
 
 
-def loading_object(model: str, operation: Operation | None, left_s: float | None) -> dict[str, Any]:
-    """How far a load is, in the ancestor's words. What is not known is absent."""
+def loading_object(
+    model: str, operation: Operation | None, left_s: float | None, paths: Sequence[str]
+) -> dict[str, Any]:
+    """How far a load is, in the ancestor's words. What is not known is absent. `paths` are the model's files: several
+    move at a time, and the one that moved last is told."""
     if operation is None:
         return {"model": model, "state": "pending", "progress": 0.0}
     progress = operation.progress
@@ -238,6 +247,8 @@ def loading_object(model: str, operation: Operation | None, left_s: float | None
         "bytes_sent": progress.current_bytes,
         "total_bytes": progress.total_bytes,
         "file_name": progress.file_name or None,
+        "file_index": paths.index(progress.file_name) + 1 if progress.file_name in paths else None,
+        "total_files": len(paths) or None,
         "eta_seconds": None if left_s is None else round(left_s, 1),
     }
     return {name: value for name, value in known.items() if value is not None}

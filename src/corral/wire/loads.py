@@ -106,7 +106,9 @@ class LoadStatusOut(Lenient):
     progress: float = Field(description="0 to 100, over all files.")
     bytes_sent: Bytes | None = None
     total_bytes: Bytes | None = None
-    file_name: str | None = None
+    file_name: str | None = Field(default=None, description="The file that moved last.")
+    file_index: int | None = Field(default=None, description="Which of the model's files that is, from 1.")
+    total_files: int | None = None
     eta_seconds: float | None = None
     message: str = ""
 

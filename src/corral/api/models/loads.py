@@ -77,7 +77,8 @@ async def load_status(parts: PartsIn, _: AnybodyIn, name: NameIn) -> LoadStatusO
         operation = await operation_store.get(tx, loads[0].id) if loads else None
     if operation is None:
         raise NotFound(f"No load of {model.name} is under way.", code="no_load")
-    return LoadStatusOut(**loading_object(model.name, operation, _left_s(parts, operation)), message=operation.message)
+    loading = loading_object(model.name, operation, _left_s(parts, operation), model.paths)
+    return LoadStatusOut(**loading, message=operation.message)
 
 
 @router.post("/api/plan")

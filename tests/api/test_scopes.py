@@ -31,6 +31,7 @@ FOR_OPERATING = (
     "/api/backends",
     "/api/cluster",
     "/api/events",
+    "/api/explain",
     "/api/files",
     "/api/fleet",
     "/api/history",

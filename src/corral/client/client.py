@@ -20,6 +20,7 @@ from corral.client.rules import RuleCalls
 from corral.client.usage import UsageCalls
 from corral.ports.runtime import Clock, Ids
 from corral.wire.cluster import ClusterOut
+from corral.wire.explain import ExplainIn, ExplainOut
 from corral.wire.live import LiveOut
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -70,6 +71,11 @@ class CorralClient:
     async def live(self) -> LiveOut:
         """What is going on now."""
         return await self._transport.fetch(Call(method="GET", path="/api/live"), LiveOut)
+
+    async def explain(self, model: str) -> ExplainOut:
+        """Which replica would answer a request for a model now, and why."""
+        call = Call(method="POST", path="/api/explain", body=ExplainIn(model=model))
+        return await self._transport.fetch(call, ExplainOut)
 
     def watch_events(
         self, last_event_id: str | None = None, topics: Collection[str] | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -40,6 +41,17 @@ MISSES_MAX = 1000
 NAME_LENGTH_MAX = 255
 # An engine that has more to do than it can: no sign of a fault.
 ENGINE_BUSY = "engine_busy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    # Of every replica that is given requests, in the order of picks.
+    terms: list[Term]
+    # The replica; None: it would wait, for its turn or for a load.
+    picked: str | None
+    # How many are before it.
+    waiting: int
+    left_out: list[tuple[Replica, str]]
 
 
 class Router:
@@ -102,6 +114,18 @@ class Router:
         """Why the next request would go where it goes; the first one is where."""
         bench = self.snapshot.bench(model)
         return bench.explain() if bench else []
+
+    def outlook(self, model: Served) -> Outlook:
+        """What would become of a request that came now. Nothing is counted and nothing is taken."""
+        bench = self.snapshot.bench(model)
+        waiting = bench.queue.count if bench else 0
+        return Outlook(
+            terms=self.explain(model),
+            # Who comes later does not jump the queue.
+            picked=bench.would_take() if bench and not waiting else None,
+            waiting=waiting,
+            left_out=self.snapshot.left_out(model),
+        )
 
     async def remove(self, replica: Replica, reason: str) -> bool:
         """It is not at its address any more. False if the registry cannot be told now."""

@@ -293,7 +293,13 @@ class Bench:
     def explain(self) -> list[Term]:
         """What a pick would know now, the one that it would take first."""
         now = self._all.clock.monotonic()
-        return explain(seat.term(now) for seat in self.seats)
+        terms, chosen = explain(seat.term(now) for seat in self.seats), self.would_take()
+        return sorted(terms, key=lambda term: term.replica_id != chosen)
+
+    def would_take(self) -> str | None:
+        """The replica that the next pick takes, if there is one with room."""
+        seat = self._careful_pick(()) if self._has_tripped else self._policy.pick(self.seats)
+        return None if seat is None else seat.replica.id
 
     def _careful_pick(self, without: Collection[str]) -> Seat | None:
         """One whose breaker lets one through goes first: whoever fails there is answered elsewhere. If no breaker is

@@ -17,7 +17,7 @@ from typing import Any
 from corral.domain.cluster import Event
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.replica import Replica
-from corral.policy.serving.routing import Place, is_candidate
+from corral.policy.serving.routing import Place, is_candidate, why_not
 from corral.serving import plain
 from corral.serving.seats import Bench, Seats
 from corral.store import nodes as node_store
@@ -97,6 +97,14 @@ class Snapshot:
         """Those that may be given requests now."""
         bench = self.bench(model)
         return [seat.replica for seat in bench.seats] if bench else []
+
+    def left_out(self, model: Served) -> list[tuple[Replica, str]]:
+        """Loaded, and not given requests; and why."""
+        found = (
+            (replica, why_not(replica.revision, model.run_hash, self.place(replica), model.selector))
+            for replica in self._replicas.get(model.name, ())
+        )
+        return [(replica, why) for replica, why in found if why]
 
     def place(self, replica: Replica) -> Place | None:
         return self._places.get(replica.node_id)

@@ -1,12 +1,12 @@
-"""What people and collectors see of the requests that pass: `/api/live`, and the requests' part of `/metrics`; and
-what a frontend was told: `/api/settings`."""
+"""What people and collectors see of the requests that pass: `/api/live`, why one goes where it goes, and the requests'
+part of `/metrics`."""
+
+from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.insight import live, settings
+from corral.api.insight import explain, live
 
 router = APIRouter()
-for part in (live.router, settings.router):
+for part in (live.router, explain.router):
     router.include_router(part)
-
-__all__ = ["router"]

@@ -55,7 +55,16 @@ class Place:
 
 def is_candidate(revision: str, wanted_revision: str, place: Place | None, selector: Mapping[str, str]) -> bool:
     """Whether a loaded replica may be given requests."""
-    return revision == wanted_revision and place is not None and place.is_open and matches(selector, place.labels)
+    return not why_not(revision, wanted_revision, place, selector)
+
+
+def why_not(revision: str, wanted_revision: str, place: Place | None, selector: Mapping[str, str]) -> str:
+    """Why a loaded replica is no candidate; empty: it is one."""
+    if revision != wanted_revision:
+        return "it runs an older revision of the model"
+    if place is None or not place.is_open:
+        return "its node takes no requests: it is drained, not approved or not heard of"
+    return "" if matches(selector, place.labels) else "its node has not the labels that the rule wants"
 
 
 # Numbers.
@@ -156,6 +165,11 @@ _POLICIES: Mapping[str, RoutePolicy] = {"round_robin": RoundRobin()}
 def policy_of(name: str) -> RoutePolicy:
     """By the word in a model's rule. One that is not there yet is the usual one."""
     return _POLICIES.get(name, LEAST_WAIT)
+
+
+def policy_name(name: str) -> str:
+    """The one that is really used for the word in a model's rule."""
+    return name if name in _POLICIES else "least_wait"
 
 
 def preferring(candidates: Sequence[C], preferred: Collection[C]) -> Sequence[C]:

@@ -20,8 +20,6 @@ from tests.gateway.memory import Outcome, Request, by_gateway, by_uvicorn, gatew
 
 # What llhttp takes and h11 does not. None of it says where a body ends.
 _HARMLESS = {"two blanks before the version", "no version", "a line break ahead", "a line break between"}
-# Neither takes it; uvicorn says so at once, the gateway when the head does not come to its end in time.
-_WAITED_FOR = {"a head that ends with bare line feeds"}
 
 
 @pytest.fixture(autouse=True)
@@ -70,13 +68,27 @@ async def test_requests_one_behind_the_other_may_be_cut_anywhere(name: str) -> N
 @pytest.mark.parametrize("name", SMUGGLED.keys() - _HARMLESS)
 async def test_what_could_hide_a_request_is_refused_and_its_connection_closed(name: str) -> None:
     # Behind it stands what it would have hidden.
-    raw = SMUGGLED[name] + (get(b"/hidden") if name not in _WAITED_FOR else b"")
+    raw = SMUGGLED[name] + get(b"/hidden")
     for pieces in ([raw], _by_byte(raw)):
         outcome = await by_gateway(pieces)
         assert outcome.requests == []
-        if name not in _WAITED_FOR:
-            assert outcome.statuses == [400]
-            assert outcome.is_closed
+        assert outcome.statuses == [400]
+        assert outcome.is_closed
+
+
+@pytest.mark.behaviour("GW-21")
+@pytest.mark.parametrize("name", ["one of them", "all of them", "the last two"])
+async def test_bare_line_feeds_are_refused_at_once_and_not_waited_for(name: str) -> None:
+    """Nothing comes behind them that would end the head."""
+    head = post().partition(b"\r\n\r\n")[0]
+    raw = {
+        "one of them": head.replace(b"\r\n", b"\n", 1),
+        "all of them": head.replace(b"\r\n", b"\n") + b"\n\n" + BODY,
+        "the last two": head + b"\n\n" + BODY,
+    }[name]
+    for pieces in ([raw], _by_byte(raw)):
+        outcome = await by_gateway(pieces)
+        assert (outcome.requests, outcome.statuses, outcome.is_closed) == ([], [400], True)
 
 
 def _by_h11(raw: bytes) -> list[Request] | None:

@@ -79,6 +79,12 @@ def begins_ours(data: bytes) -> bool | None:
     return None if any(beginning.startswith(data) for beginning in BEGINNINGS) else False
 
 
+def has_bare_feed(unfinished: bytes) -> bool:
+    """Whether a head that is not at its end has lines that end with a line feed alone. It would never be at its end for
+    us; llhttp says at once that it is no HTTP."""
+    return unfinished.count(b"\n") != unfinished.count(b"\r\n")
+
+
 def read_head(raw: bytes) -> Head | None:
     """`raw` ends with the first empty line. None: not plain, or not HTTP."""
     reader = _Reader()

@@ -25,7 +25,7 @@ from corral.api.openai.asked import wish_later, wish_now
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
-from corral.gateway.head import END, HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, read_head
+from corral.gateway.head import END, HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, has_bare_feed, read_head
 from corral.runtime.guard import Failed, attempt
 from corral.serving.exchange import Exchange
 from corral.serving.gateway import STOPPING, Wish, as_error
@@ -190,7 +190,7 @@ class GatewayProtocol(HttpToolsProtocol):
         while data and self._at <= _HEAD and not self.flow.write_paused and not self.transport.is_closing():
             is_ours = begins_ours(data)
             end = data.find(END) if is_ours else -1
-            if is_ours is False:
+            if is_ours is False or (end < 0 and has_bare_feed(data)):
                 self._at = _IDLE
                 self._give(data)
                 data = b""

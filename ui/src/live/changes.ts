@@ -30,6 +30,10 @@ export function madeOld(kind: string): readonly Topic[] {
 
 const ENDED = new Set(["completed", "completed_with_pending", "failed", "cancelled", "superseded"]);
 
+export function hasEnded(state: string): boolean {
+  return ENDED.has(state);
+}
+
 /** An operation that has ended has changed what it was about: all of it is read anew, whatever else begins now. */
 export function madeOldByEnd(kind: string, state: string | undefined): readonly Topic[] {
   return kind === "operation.changed" && state !== undefined && ENDED.has(state)

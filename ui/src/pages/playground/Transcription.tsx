@@ -1,0 +1,73 @@
+// What a recording says: a file, or what this machine's microphone hears.
+import { type ChangeEvent, useRef, useState } from "react";
+import { request } from "@/api/client";
+import { Button } from "@/kit/Button";
+import { Copy } from "@/kit/Copy";
+import { Trouble } from "@/kit/Trouble";
+import type { Choice } from "@/pages/playground/choices";
+import { Underway } from "@/pages/playground/Underway";
+import { useHad } from "@/pages/playground/useHad";
+
+async function transcribe(
+  model: string,
+  recording: Blob,
+  name: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const form = new FormData();
+  form.append("model", model);
+  form.append("file", recording, name);
+  const response = await request("/v1/audio/transcriptions", { method: "POST", body: form, signal });
+  return ((await response.json()) as { text: string }).text;
+}
+
+export function Transcription({ choice }: { choice: Choice }) {
+  const had = useHad(choice, (file: { blob: Blob; name: string }, signal) =>
+    transcribe(choice.name, file.blob, file.name, signal),
+  );
+  const [trouble, setTrouble] = useState<unknown>(null);
+  const recorder = useRecorder((blob) => had.mutate({ blob, name: "recording.webm" }), setTrouble);
+  const onFile = (event: ChangeEvent<HTMLInputElement>) => {
+    const file = event.target.files?.[0];
+    if (file) had.mutate({ blob: file, name: file.name });
+  };
+  return (
+    <div className="panel stack">
+      <label className="field">
+        <span>A recording</span>
+        <input type="file" accept="audio/*,video/*" onChange={onFile} />
+      </label>
+      <div className="row">
+        <Button icon={recorder.isOn ? "stop" : "play"} onClick={recorder.toggle} disabled={had.isPending}>
+          {recorder.isOn ? "Stop, and write it down" : "Record"}
+        </Button>
+      </div>
+      {had.step && <Underway step={had.step} model={choice.name} />}
+      <Trouble error={had.error ?? trouble} />
+      {had.data !== undefined && <Copy text={had.data} label="the text" />}
+    </div>
+  );
+}
+
+function useRecorder(onDone: (recording: Blob) => void, onTrouble: (error: unknown) => void) {
+  const recorder = useRef<MediaRecorder | null>(null);
+  const [isOn, setOn] = useState(false);
+  const start = async () => {
+    const source = await navigator.mediaDevices.getUserMedia({ audio: true });
+    const made = new MediaRecorder(source);
+    made.addEventListener("dataavailable", (event) => onDone(event.data));
+    made.addEventListener("stop", () => {
+      for (const track of source.getTracks()) track.stop();
+      setOn(false);
+    });
+    made.start();
+    recorder.current = made;
+    setOn(true);
+  };
+  const toggle = () => {
+    onTrouble(null);
+    if (isOn) recorder.current?.stop();
+    else start().catch(() => onTrouble(new Error("The microphone cannot be used. Choose a file instead.")));
+  };
+  return { isOn, toggle };
+}

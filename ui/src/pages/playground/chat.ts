@@ -1,0 +1,143 @@
+// One question to /v1/chat/completions, streamed. Pieces come as they are written; what is known of the answer beside
+// its text (who answered, how fast) comes with them.
+import { Problem, problemOf, request } from "@/api/client";
+import { Events } from "@/pages/playground/sse";
+
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+export interface Parameters {
+  system: string;
+  temperature: number | null;
+  top_p: number | null;
+  max_tokens: number | null;
+  seed: number | null;
+}
+
+export const PARAMETERS: Parameters = {
+  system: "You are a helpful assistant. Answer in a few sentences.",
+  temperature: 0.7,
+  top_p: null,
+  max_tokens: 512,
+  seed: null,
+};
+
+export interface Facts {
+  node: string | null;
+  replica: string | null;
+  queueMs: number | null;
+  firstTokenMs: number | null;
+  promptTokens: number | null;
+  tokens: number | null;
+  /** Of the answer alone, without the wait for its first token. */
+  tokensPerS: number | null;
+  finish: string | null;
+}
+
+export const NO_FACTS: Facts = {
+  node: null,
+  replica: null,
+  queueMs: null,
+  firstTokenMs: null,
+  promptTokens: null,
+  tokens: null,
+  tokensPerS: null,
+  finish: null,
+};
+
+/** The body of the call, without what was not set: the server's own defaults hold then. */
+export function bodyOf(model: string, messages: Message[], parameters: Parameters): Record<string, unknown> {
+  const { system, ...numbers } = parameters;
+  const set = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== null));
+  const told: Message[] = system.trim()
+    ? [{ role: "system", content: system.trim() }, ...messages]
+    : messages;
+  return { model, messages: told, ...set };
+}
+
+interface Piece {
+  choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
+  usage?: { prompt_tokens?: number; completion_tokens?: number } | null;
+  error?: unknown;
+}
+
+export interface Said {
+  text: string;
+  facts: Facts;
+}
+
+export async function* ask(body: Record<string, unknown>, signal: AbortSignal): AsyncGenerator<Said> {
+  const began = performance.now();
+  const response = await request("/v1/chat/completions", {
+    method: "POST",
+    signal,
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+  });
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  if (!reader) throw new Problem(-1, "page", "This browser cannot read streams.");
+  const events = new Events();
+  const teller = new Teller(response.headers, began);
+  for (;;) {
+    const { done, value } = await reader.read();
+    for (const data of events.feed(done ? "\n\n" : value)) {
+      if (data === "[DONE]") return;
+      const said = teller.take(JSON.parse(data) as Piece, performance.now());
+      if (said) yield said;
+    }
+    if (done) throw new Problem(-1, "cut", "The answer was cut off.", "Ask again.");
+  }
+}
+
+/** Adds pieces up. */
+export class Teller {
+  private text = "";
+  private pieces = 0;
+  private firstAt: number | null = null;
+  private facts: Facts;
+
+  constructor(
+    headers: Headers,
+    private readonly began: number,
+  ) {
+    const queue = headers.get("x-corral-queue-ms");
+    this.facts = {
+      ...NO_FACTS,
+      node: headers.get("x-corral-node"),
+      replica: headers.get("x-corral-replica"),
+      queueMs: queue === null ? null : Number(queue),
+    };
+  }
+
+  take(piece: Piece, now: number): Said | null {
+    if (piece.error) throw problemOf(-1, piece);
+    const choice = piece.choices?.[0];
+    const text = choice?.delta?.content ?? "";
+    const facts = { ...this.facts };
+    if (text) {
+      this.pieces += 1;
+      this.text += text;
+      this.firstAt ??= now;
+      facts.firstTokenMs ??= now - this.began;
+      facts.tokens = this.pieces;
+    }
+    if (choice?.finish_reason) facts.finish = choice.finish_reason;
+    if (piece.usage) {
+      facts.promptTokens = piece.usage.prompt_tokens ?? null;
+      facts.tokens = piece.usage.completion_tokens ?? facts.tokens;
+    }
+    const seconds = this.firstAt === null ? 0 : (now - this.firstAt) / 1000;
+    if (seconds > 0 && (facts.tokens ?? 0) > 1) facts.tokensPerS = ((facts.tokens ?? 0) - 1) / seconds;
+    this.facts = facts;
+    return { text: this.text, facts };
+  }
+}
+
+/** A model that is still loading when the server's patience ends: when to ask again, in seconds. */
+export function askAgainIn(error: unknown): number | null {
+  if (!(error instanceof Problem) || error.status !== 503 || error.code !== "model_loading") return null;
+  const seconds = Number(error.details.retry_after_s);
+  return Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds, 30) : 2;
+}

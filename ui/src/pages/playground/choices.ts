@@ -1,0 +1,66 @@
+// Which models can be talked to, in the order in which they are offered: what is loaded, what is there, what can be had.
+import type { CapabilitiesOut, GalleryModelOut } from "@/api/schema";
+
+export type Mode = "chat" | "embeddings" | "speech" | "transcription";
+export type Ready = "loaded" | "loading" | "cold" | "absent";
+
+export interface Choice {
+  /** What a request names. */
+  name: string;
+  ready: Ready;
+  /** For people: where it is loaded, or how much has to be fetched. */
+  note: string;
+  entry: string | null;
+}
+
+/** How small it is and how well it is known decides what a newcomer is offered first. */
+export const FIRST = "smollm2-135m";
+
+const NEEDS: Record<Mode, readonly string[]> = {
+  chat: ["chat"],
+  embeddings: ["embeddings"],
+  speech: ["speech"],
+  transcription: ["transcriptions", "transcription"],
+};
+const RANK: Record<Ready, number> = { loaded: 0, loading: 1, cold: 2, absent: 3 };
+
+export function choicesOf(mode: Mode, present: CapabilitiesOut[], catalog: GalleryModelOut[]): Choice[] {
+  const can = (words: readonly string[]) => NEEDS[mode].some((word) => words.includes(word));
+  const here = present.filter((model) => !model.disabled && can(model.capabilities)).map(fromPresent);
+  const taken = new Set(here.map((choice) => choice.name));
+  const absent = catalog
+    .filter((entry) => !entry.installed && can(entry.serves ?? []) && !taken.has(entry.name))
+    .map(fromCatalog);
+  return [...here, ...absent].sort(
+    (a, b) =>
+      RANK[a.ready] - RANK[b.ready] ||
+      Number(b.name === FIRST) - Number(a.name === FIRST) ||
+      a.name.localeCompare(b.name),
+  );
+}
+
+function fromPresent(model: CapabilitiesOut): Choice {
+  const places = model.loaded_on ?? [];
+  const loaded = places.filter((place) => place.state === "loaded");
+  const names = [...new Set(loaded.map((place) => place.node_name))].join(", ");
+  if (loaded.length > 0)
+    return { name: model.name, ready: "loaded", note: `loaded on ${names}`, entry: null };
+  if (places.length > 0) return { name: model.name, ready: "loading", note: "being loaded", entry: null };
+  return { name: model.name, ready: "cold", note: "loads when it is asked", entry: null };
+}
+
+function fromCatalog(entry: GalleryModelOut): Choice {
+  const size = entry.size ? `${entry.size}, ` : "";
+  return {
+    name: entry.name,
+    ready: "absent",
+    note: `not installed: ${size}installs itself when it is asked`,
+    entry: entry.id,
+  };
+}
+
+/** The choice that the address names, else the best one. */
+export function chosenOf(choices: Choice[], named: string | undefined): Choice | null {
+  if (named !== undefined) return choices.find((choice) => choice.name === named) ?? null;
+  return choices[0] ?? null;
+}

@@ -122,3 +122,28 @@ async def test_an_eviction_ends_exactly_the_chosen_process_before_the_engine_sta
     events = await sql(database, "SELECT kind, key, data FROM outbox WHERE kind = 'replica.removed'")
     assert [(event.key, event.data["reason"]) for event in events] == [("right", "Evicted for chat.")]
     assert any("right" in line for line in await notes(database, operation))
+
+
+@pytest.mark.behaviour("PLACE-7")
+async def test_nothing_is_evicted_where_an_engine_has_ended_since_the_node_said_what_is_free(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
+    idle = await put_model(database, "idle")
+    await put_loaded(database, one.node, idle, ram_bytes=4 * GIB)
+    gone = await put_model(database, "gone")
+    await put_loaded(database, one.node, gone, ram_bytes=4 * GIB, address="127.0.0.1:8090")
+    await sql(database, "UPDATE nodes SET last_heartbeat_at = corral_now() - interval '5 seconds'")
+    await ask(frontend, "gone", kind="unload", is_forced=True)
+    await frontend.run_ahead()
+    assert [row.model for row in await rows(database)] == ["idle"]
+    await put_model(database, ram_bytes=4 * GIB)
+    operation = await ask(frontend)
+    await frontend.run()
+    seen = await read(database, operation)
+    assert seen.message == "a may have room for chat soon: it waits for its next report."
+    assert [(row.model, row.state) for row in await rows(database)] == [("idle", "loaded")]
+    beat = "last_heartbeat_at = corral_now() + interval '2 seconds'"
+    await sql(database, f"UPDATE nodes SET available_ram = {5 * GIB}, total_ram = {16 * GIB}, {beat}")
+    await frontend.run_ahead()
+    assert {row.model: str(row.state) for row in await rows(database)} == {"chat": "staging", "idle": "loaded"}

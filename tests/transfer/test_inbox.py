@@ -267,8 +267,10 @@ async def test_what_nobody_goes_on_with_is_thrown_away(inbox: Inbox, root: Path)
     await piece(inbox, 0, 1000)
     await put(inbox, b"whole", key="other")
     (part,) = root.rglob("*.part")
-    assert await inbox.collect(part.stat().st_mtime - 1) == 0
-    assert await inbox.collect(part.stat().st_mtime + 1) == 1000
+    began = part.stat().st_mtime
+    assert await inbox.collect(began - 1) == []
+    assert await inbox.collect(began + 1, dry_run=True) == [(part, 1000)]
+    assert await inbox.collect(began + 1) == [(part, 1000)]
     assert (await inbox.probe(KEY)).status == 404
     assert inbox.path("other").read_bytes() == b"whole"
 

@@ -234,6 +234,8 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
         return Worker(services=services, agent=agent, health=health)
     for reports in work.reports:
         reports.place = lambda: agent.node_id if agent.is_approved else None
+    # One that is not registered tries again at its own pace.
+    work.tell_figures(lambda: agent.wake() if agent.node_id is not None else None)
     services.add(*work.services)
     return Worker(services=services, agent=agent, health=health, runner=work.runner)
 
@@ -245,6 +247,17 @@ class _Work:
     reports: tuple[BackendReports | HoldingsReports, ...]
     survivors: Survivors
     services: tuple[Service, ...]
+    processes: Processes
+
+    def tell_figures(self, wake: Callable[[], None]) -> None:
+        """What is free is told as soon as an engine has started or ended: decisions about room wait for it."""
+        told = self.processes.changed
+
+        def changed() -> None:
+            told()
+            wake()
+
+        self.processes.changed = changed
 
 
 def _work_of(
@@ -282,7 +295,14 @@ def _work_of(
     collection = DailyCollection((tools.installer, tools.files), world.clock, world.rng, on_crash)
     survivors = Survivors(tools.processes.running)
     services = (*tools.services, survivors, runner, reports, holdings, collection)
-    return _Work(duties=duties, runner=runner, reports=(reports, holdings), survivors=survivors, services=services)
+    return _Work(
+        duties=duties,
+        runner=runner,
+        reports=(reports, holdings),
+        survivors=survivors,
+        services=services,
+        processes=tools.processes,
+    )
 
 
 def _engines_reached_at(settings: WorkerSettings) -> str:

@@ -23,7 +23,7 @@ from corral.library.entering import Entering
 from corral.library.facts import facts_of
 from corral.library.report import Sum
 from corral.library.serving import read_file
-from corral.library.shelf import Shelf, disk_free
+from corral.library.shelf import INCOMING_LIFE_S, Shelf, disk_free
 from corral.library.wanted import resolve
 from corral.ports.library import FetchReport
 from corral.ports.origin import Origins
@@ -35,6 +35,7 @@ from corral.store import models as model_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database, is_storable
 from corral.store.files import Held, Holder
+from corral.transfer.inbox import Inbox
 from corral.transfer.threads import in_thread
 
 log = structlog.get_logger(__name__)
@@ -378,7 +379,11 @@ class Library:
 
     async def tick(self) -> int:
         """Throw away what has been held for no model for a long time; how many files."""
-        return 0 if self._shelf is None else len((await self.collect(older_than_s=LONG_GRACE_S)).files)
+        if self._shelf is None:
+            return 0
+        # Parts of files that an admin began to send and never went on with.
+        old = await Inbox(self._shelf.uploads).collect(self._clock.wall().timestamp() - INCOMING_LIFE_S)
+        return len(old) + len((await self.collect(older_than_s=LONG_GRACE_S)).files)
 
     async def collect(self, *, dry_run: bool = False, older_than_s: float = GRACE_S) -> Collected:
         """Throw away what is held for no model, or only tell what that would be."""

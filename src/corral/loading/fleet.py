@@ -57,6 +57,8 @@ class Registry:
     pulling: Sequence[staged_store.Pulling]
     observed: Observed | None
     selector: Mapping[str, str]
+    # An engine has ended there since the last heartbeat: more is free than the node has said.
+    settling: frozenset[NodeId] = frozenset()
 
 
 async def read_registry(tx: Transaction, model: Model, catalog: Builds) -> Registry:
@@ -90,6 +92,7 @@ async def read_registry(tx: Transaction, model: Model, catalog: Builds) -> Regis
         pulling=await staged_store.list_pulling(tx, model.name),
         observed=observed_of(await load_store.find_observed(tx, model.name), model.run_hash),
         selector=next((rule.selector for rule in rules if rule.model == model.name), {}),
+        settling=await replica_store.list_settling(tx),
     )
 
 

@@ -117,9 +117,8 @@ class Placer:
         if not placement.refusals:
             fault = Fault(code=NO_NODES, text=placement.sentence or "There is no node.")
             return Decided(placement=placement, fault=fault)
-        return _with_others_gone(
-            placement, make_room(registry.fleet, replace(demand, count=1), placement, registry.now)
-        )
+        room = make_room(registry.fleet, replace(demand, count=1), placement, registry.now, registry.settling)
+        return _with_others_gone(placement, room)
 
     def _demand(self, model: Model, attempt: Attempt, registry: Registry, avoid: frozenset[NodeId]) -> Demand:
         names = {key: node.name for key, node in registry.nodes.items()}

@@ -444,6 +444,23 @@ async def list_just_ended(tx: Transaction, node_id: NodeId, within_s: float) -> 
     return {(row.model, row.place, row.address) for row in rows}
 
 
+_SETTLING = text("""
+    WITH newest AS (SELECT * FROM outbox ORDER BY number DESC LIMIT 5000)
+    SELECT DISTINCT n.id::text AS id
+      FROM newest o JOIN nodes n ON n.id::text = o.data ->> 'node_id'
+     WHERE o.kind = 'replica.removed' AND o.data ? 'address'
+       AND o.at > n.last_heartbeat_at - make_interval(secs => :late_s)
+""")
+# A heartbeat is written about a second after the machine was read.
+_BEAT_LATE_S = 1.5
+
+
+async def list_settling(tx: Transaction) -> frozenset[NodeId]:
+    """Nodes on which a process has ended since they last said what is free."""
+    rows = await tx.execute(_SETTLING, {"late_s": _BEAT_LATE_S})
+    return frozenset(NodeId(row.id) for row in rows)
+
+
 async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, holder: str, size_bytes: int) -> None:
     """Set VRAM aside for a load. Two that race wait for each other on the node's row; only what fits is granted.
 

@@ -126,20 +126,22 @@ class Inbox:
             place.sum.unlink(missing_ok=True)
             return there
 
-    async def collect(self, older_than: float) -> int:
-        """Throw away what nobody has gone on with since that moment, in seconds since 1970; how many bytes it took."""
-        return await asyncio.to_thread(self._collect, older_than)
+    async def collect(self, older_than: float, *, dry_run: bool = False) -> list[tuple[Path, int]]:
+        """Throw away what nobody has gone on with since that moment, in seconds since 1970, or only look; what that
+        is, and how many bytes each takes."""
+        return await asyncio.to_thread(self._collect, older_than, dry_run=dry_run)
 
-    def _collect(self, older_than: float) -> int:
-        freed = 0
+    def _collect(self, older_than: float, *, dry_run: bool) -> list[tuple[Path, int]]:
+        old: list[tuple[Path, int]] = []
         for part in (self._root / _OWN).glob("*.part"):
             with contextlib.suppress(FileNotFoundError):
                 found = part.stat()
                 if found.st_mtime < older_than:
-                    part.unlink()
-                    part.with_suffix(".json").unlink(missing_ok=True)
-                    freed += found.st_size
-        return freed
+                    old.append((part, found.st_size))
+                    if not dry_run:
+                        part.unlink()
+                        part.with_suffix(".json").unlink(missing_ok=True)
+        return old
 
     async def probe(self, key: str, wanted: str = "") -> Answer:
         """What is there. `wanted` is the sha256 that the asker has: a part of it is told before another whole."""

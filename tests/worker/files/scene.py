@@ -300,7 +300,7 @@ class Scene:
         gate = Gate(ticket_key=lambda: ACCOUNT.public, node_id=lambda: name)
         routes = FileRoutes(store, inbox, gate, clock, serve)
         server = HealthServer(listen("127.0.0.1", 0), lambda: None, (routes,))
-        files = NodeFiles(store, puller)
+        files = NodeFiles(store, puller, inbox, clock)
         await files.start()
         await server.start()
         try:

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 
 import pytest
 
 from corral.bus.messages import FileItem
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound
+from corral.transfer.inbox import Upload
 from corral.worker.files import folders as folder_module
+from corral.worker.files import node as node_module
 from corral.worker.files import store as store_module
 from corral.worker.files.folders import safe_name
 from tests.support.waiting import eventually
@@ -270,6 +273,22 @@ async def test_what_no_model_uses_is_collected_once_it_is_old(node: Node, monkey
     assert [each.name for each in (await node.files.collect()).items] == [f"blobs/{lonely}"]
     assert {name[:64] for name in contents(node)} == {item(ONE).sha256}
     assert {blob.sha256 for blob in node.store.whole()} == {item(ONE).sha256}
+
+
+async def test_what_somebody_began_to_send_and_never_went_on_with_is_collected_too(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b"half"
+
+    upload = Upload(body=body(), sha256="0" * 64, content_range="bytes 0-3/8")
+    assert (await node.inbox.receive("voice.wav", upload)).status == 308
+    assert (await node.files.collect()).items == ()
+    monkeypatch.setattr(node_module, "GARBAGE_AGE_S", -1.0)
+    (dry,) = (await node.files.collect(dry_run=True)).items
+    assert (dry.name.startswith("inbox/"), dry.size_bytes, dry.path.exists()) == (True, 4, True)
+    assert [each.path for each in (await node.files.collect()).items] == [dry.path]
+    assert not dry.path.exists()
 
 
 async def test_a_content_that_is_removed_while_it_is_written_to_the_disk_leaves_no_note(

@@ -26,7 +26,7 @@ from corral.policy.placing.filters import MENDABLE, Ask, Refusal, check_disk, ra
 from corral.policy.placing.fleet import Fleet, Room
 from corral.policy.placing.keeping import Keeping
 from corral.policy.placing.placement import Choice, Placement, reasons, take
-from corral.policy.placing.scoring import Terms, load_seconds, terms
+from corral.policy.placing.scoring import LOAD_UNKNOWN_S, Terms, terms
 from corral.policy.placing.victims import Gain, Offer, Victim, cheapest_set, is_met, least_cost, less, total
 
 # A model that nobody has used for so long is half as likely to be wanted next as one in use.
@@ -151,7 +151,7 @@ def _offers(ask: Ask, keeping: Keeping, site: _Site) -> list[Offer]:
     """Who may go."""
     fleet, model = ask.fleet, ask.demand.model
     return [
-        Offer(Victim(row, _cost(fleet, row, keeping.now)), _gain(fleet, site.room, row))
+        Offer(Victim(row, _cost(row, keeping.now)), _gain(fleet, site.room, row))
         for row in site.replicas
         if row.state is ReplicaState.LOADED
         and not row.in_flight
@@ -161,12 +161,10 @@ def _offers(ask: Ask, keeping: Keeping, site: _Site) -> list[Offer]:
     ]
 
 
-def _cost(fleet: Fleet, replica: Replica, now: datetime) -> float:
-    """One that was never used counts from when it was loaded."""
-    back_s = replica.load_s
-    if back_s is None:
-        model = fleet.models.get(replica.model)
-        back_s = load_seconds(model.need.payload_bytes if model is not None and model.need is not None else None)
+def _cost(replica: Replica, now: datetime) -> float:
+    """One that was never used counts from when it was loaded; of one that was adopted, nobody knows how long that
+    took."""
+    back_s = LOAD_UNKNOWN_S if replica.load_s is None else replica.load_s
     used_at = replica.last_used_at or replica.loaded_at
     idle_s = HALF_LIFE_S * 10 if used_at is None else max(0.0, (now - used_at).total_seconds())
     return STOP_S + back_s / (1.0 + idle_s / HALF_LIFE_S)

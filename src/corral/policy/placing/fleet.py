@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from corral.domain.model import Need
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState, Rule
 from corral.policy.catalog import capability_of
@@ -31,8 +30,6 @@ class ModelView:
     run_hash: str = ""
     groups: frozenset[str] = frozenset()
     is_pinned: bool = False
-    # For replicas whose rows do not say what they take.
-    need: Need | None = None
 
 
 class Copy(NamedTuple):
@@ -162,15 +159,8 @@ class Fleet:
         return found.slots - sum(min(count, self.rooms[node_id].node.slots) for node_id, count in taken.items())
 
     def takes(self, replica: Replica) -> tuple[int, int]:
-        """VRAM and RAM that go free when it ends. Unknown is 0: nobody counts on it."""
-        vram, ram = replica.vram_bytes, replica.ram_bytes
-        if vram is None or ram is None:
-            model = self.models.get(replica.model)
-            guess = model.need if model is not None else None
-            if guess is not None:
-                vram = guess.vram_bytes if vram is None else vram
-                ram = guess.ram_bytes if ram is None else ram
-        return vram or 0, ram or 0
+        """VRAM and RAM that go free when it ends: what was seen, or set aside. Unknown is 0: nobody counts on it."""
+        return replica.vram_bytes or 0, replica.ram_bytes or 0
 
 
 def _room(node: Node, replicas: Sequence[Replica]) -> Room:

@@ -17,8 +17,8 @@ from corral.worker.files.folders import check_files, safe_name
 from corral.worker.files.places import Library
 from corral.worker.files.pulling import Puller, PullOptions
 from corral.worker.files.server import FileRoutes, Gate, ServeOptions
-from corral.worker.files.store import BlobStore
-from corral.worker.work import Collected, HeldFiles, Report
+from corral.worker.files.store import GARBAGE_AGE_S, BlobStore
+from corral.worker.work import Collected, Garbage, HeldFiles, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class FilesParts:
 def compose_files(parts: FilesParts) -> tuple[NodeFiles, FileRoutes]:
     """What jobs ask, and what others are served on the worker's port."""
     store = BlobStore(parts.models_dir, parts.clock, shared_dir=parts.shared_dir)
-    files = NodeFiles(store, Puller(store, parts.library, parts.clock, parts.pull))
     inbox = Inbox(parts.inbox_dir, shows_paths=True)
+    files = NodeFiles(store, Puller(store, parts.library, parts.clock, parts.pull), inbox, parts.clock)
     serve = ServeOptions(bandwidth_bytes_per_s=parts.pull.bandwidth_bytes_per_s)
     return files, FileRoutes(store, inbox, parts.gate, parts.clock, serve)
 
@@ -46,9 +46,11 @@ def compose_files(parts: FilesParts) -> tuple[NodeFiles, FileRoutes]:
 class NodeFiles:
     name = "files"
 
-    def __init__(self, store: BlobStore, puller: Puller) -> None:
+    def __init__(self, store: BlobStore, puller: Puller, inbox: Inbox, clock: Clock) -> None:
         self._store = store
         self._puller = puller
+        self._inbox = inbox
+        self._clock = clock
 
     @property
     def changed(self) -> Callable[[], None]:
@@ -88,4 +90,8 @@ class NodeFiles:
         return HeldFiles(models=models, blobs=(*self._store.whole(), *self._store.partial()))
 
     async def collect(self, *, dry_run: bool = False) -> Collected:
-        return await self._store.collect(dry_run=dry_run)
+        """Also of what was being sent here: parts that nobody has gone on with."""
+        found = await self._store.collect(dry_run=dry_run)
+        old = await self._inbox.collect(self._clock.wall().timestamp() - GARBAGE_AGE_S, dry_run=dry_run)
+        sent = tuple(Garbage(name=f"inbox/{path.name}", path=path, size_bytes=size) for path, size in old)
+        return Collected(items=(*found.items, *sent))

@@ -98,7 +98,6 @@ def fleets(draw: Any) -> Fleet:
             run_hash=HASH,
             groups=frozenset(draw(st.sets(st.sampled_from("xy")))),
             is_pinned=draw(st.sampled_from([False, False, False, True])),
-            need=draw(st.none() | st.just(Need(vram_bytes=GIB, ram_bytes=GIB))),
         )
         for model in MODELS
     ]

@@ -218,11 +218,9 @@ def test_where_there_is_one_memory_what_was_on_the_card_is_free_for_both() -> No
     assert names(evict(Fleet.of([mac], [idle("mac", "x", 12)]))) == ["x"]
 
 
-def test_what_a_row_does_not_say_is_taken_from_the_model() -> None:
+def test_nobody_counts_on_what_a_row_does_not_say() -> None:
     row = a_replica("gpu", model="x", last_used_at=THEN)
-    assert evict(Fleet.of([a_full_node()], [row])).victims == (), "nobody counts on the unknown"
-    models = [ModelView(name="x", need=Need(vram_bytes=9 * GIB, payload_bytes=9 * GIB))]
-    assert names(evict(Fleet.of([a_full_node()], [row], models=models))) == ["x"]
+    assert evict(Fleet.of([a_full_node()], [row])).victims == ()
 
 
 @pytest.mark.behaviour("PLACE-8")

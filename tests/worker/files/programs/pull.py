@@ -14,6 +14,7 @@ from pathlib import Path
 from corral.adapters.system import SystemClock
 from corral.bus.messages import BlobPlace, FileItem
 from corral.domain.errors import CorralError
+from corral.transfer.inbox import Inbox
 from corral.worker.files.node import NodeFiles
 from corral.worker.files.places import Library
 from corral.worker.files.pulling import Puller, PullOptions
@@ -32,7 +33,8 @@ async def main() -> None:
     clock = SystemClock()
     store = BlobStore(given.folder, clock)
     library = Library(urls=(given.url,), credential=CREDENTIAL, node_id=lambda: "node-1")
-    files = NodeFiles(store, Puller(store, library, clock, PullOptions(headroom_bytes=0)))
+    puller = Puller(store, library, clock, PullOptions(headroom_bytes=0))
+    files = NodeFiles(store, puller, Inbox(given.folder / "inbox"), clock)
     await files.start()
     if given.limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -10,8 +10,9 @@ import h11
 import pytest
 
 from corral.domain.answered import Answered, Origin
-from corral.serving.exchange import EVENT_BYTES_MAX, GATHERED_BYTES_MAX
+from corral.serving.exchange import GATHERED_BYTES_MAX
 from corral.serving.gateway import CLIENT_LEFT, Timeouts
+from corral.serving.stream import EVENT_BYTES_MAX
 from tests.gateway.scene import CHAT, STREAMED, Records, add_replica, ask, idle, wire
 from tests.serving.scene import list_rows
 from tests.support.engines import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.serving.usage import UNKNOWN, Usage, tells, usage_of
+from corral.policy.serving.usage import UNKNOWN, Usage, tells, usage_of
 
 OPENAI = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13, "prompt_tokens_details": {"cached_tokens": 8}}
 TIMINGS = {"cache_n": 5, "prompt_n": 4, "prompt_ms": 1.5, "predicted_n": 7, "predicted_per_second": 3.2}

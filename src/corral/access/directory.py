@@ -27,6 +27,8 @@ from corral.store.database import Database
 
 REFUSALS_MAX = 10_000
 REFUSAL_LIFE_S = 2.0
+# Secrets that were shown lately and are right.
+SHOWN_MAX = 4096
 # Events of nodes about what no entry holds; a thousand of them come at once when an operation ends.
 _ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
 
@@ -37,6 +39,8 @@ class Directory:
         self._clock = clock
         self._nodes: dict[str, NodeEntry] = {}
         self._keys: dict[str, Holder] = {}
+        # By the secret itself: hashing it takes longer than everything else that is asked of a key. Goes with `_keys`.
+        self._shown: dict[str | bytes, Holder] = {}
         self._sessions: dict[str, Holder] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
         # Readings do not overtake each other: an older one must not bring a revoked key or a removed node back.
@@ -88,8 +92,17 @@ class Directory:
 
     def known(self, secret: str | bytes) -> Principal | None:
         """The holder of an API key, from memory alone. None: not known here; `principal` looks further."""
-        holder = self._keys.get(hash_secret(secret))
-        return holder.principal if holder is not None and holder.is_valid(self._clock.monotonic()) else None
+        holder = self._shown.get(secret)
+        if holder is None:
+            holder = self._keys.get(hash_secret(secret))
+            if holder is None:
+                return None
+            if len(self._shown) >= SHOWN_MAX:
+                self._shown.clear()
+            self._shown[secret] = holder
+        if holder.expires_monotonic is None:
+            return holder.principal
+        return holder.principal if holder.is_valid(self._clock.monotonic()) else None
 
     async def principal(self, secret: str | None) -> Principal:
         """The holder of an API key."""
@@ -171,6 +184,7 @@ class Directory:
             async with self._database.transaction() as tx:
                 rows = await access_store.list_active_key_hashes(tx)
             now = self._clock.monotonic()
+            self._shown = {}
             self._keys = {
                 hashed: Holder(principal, None if left_s is None else now + left_s)
                 for hashed, principal, left_s in rows
@@ -201,7 +215,7 @@ class Directory:
     def from_kept(self, data: Mapping[str, Any]) -> None:
         """Begin with what an earlier frontend knew, until the registry can be read."""
         now = self._moment()
-        self._keys = kept.holders_from_kept(data["keys"], now)
+        self._keys, self._shown = kept.holders_from_kept(data["keys"], now), {}
         self._sessions = kept.holders_from_kept(data["sessions"], now)
         self._nodes = kept.nodes_from_kept(data["nodes"])
 

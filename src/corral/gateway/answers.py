@@ -21,6 +21,19 @@ def head(status: int, lines: Lines, common: bytes, framing: bytes) -> bytes:
     return b"".join([status_line, common, *[b"%b: %b\r\n" % line for line in lines], framing, b"\r\n"])
 
 
+def whole(status: int, lines: Lines, common: bytes, request_id: bytes, body: bytes) -> bytes:
+    """An answer that is there to its last byte, on a connection that stays."""
+    said = b"".join([b"%b: %b\r\n" % line for line in lines])
+    return b"%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b" % (
+        _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status,
+        common,
+        request_id,
+        said,
+        len(body),
+        body,
+    )
+
+
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 

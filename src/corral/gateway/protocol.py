@@ -110,6 +110,11 @@ class GatewayProtocol(HttpToolsProtocol):
         # Of our request.
         self._raw_head = b""
         self._head: Head | None = None
+        # The head of the last request, if one that begins with the same bytes may be taken at a glance, and how long
+        # such a request is. Never again after uvicorn was asked something here.
+        self._again = b""
+        self._again_bytes = 0
+        self._is_all_ours = True
         self._pieces: list[bytes] = []
         self._left_bytes = 0
         self._request_id = ""
@@ -143,7 +148,10 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._has_moved = True
-        if self._at == _ANSWERING:
+        again = self._again
+        if again and len(data) == self._again_bytes and self._at == _IDLE and data.startswith(again):
+            self._take_again(data)
+        elif self._at == _ANSWERING:
             self._keep(data)
         elif _BODY <= self._at <= _DRAINING:
             self._take_body(data)
@@ -233,6 +241,7 @@ class GatewayProtocol(HttpToolsProtocol):
     # uvicorn's parser, listened to
 
     def on_message_begin(self) -> None:
+        self._is_all_ours, self._again = False, b""
         self._is_their_message = self._is_their_head = True
         self._their_head_bytes = 0
         self._since = self.board.parts.clock.monotonic()
@@ -262,6 +271,13 @@ class GatewayProtocol(HttpToolsProtocol):
 
     # Our request
 
+    def _take_again(self, data: bytes) -> None:
+        """A whole request, and its head is byte for byte that of the one before: most clients that stay do this."""
+        if self._early or self.flow.write_paused or self.board.parts.not_ready() is not None:
+            self._take(self._early + data)
+        else:
+            self._answer(data[len(self._again) :])
+
     def _take_head(self, data: bytes, end: int) -> bytes:
         """What of `data` is behind the request."""
         raw = data if end == len(data) else data[:end]
@@ -272,6 +288,10 @@ class GatewayProtocol(HttpToolsProtocol):
             self._give(data)
             return b""
         self._raw_head, self._head = raw, head
+        if self._is_all_ours and head.size_bytes <= DOUBTFUL_BYTES:
+            self._again, self._again_bytes = raw, end + head.size_bytes
+        else:
+            self._again = b""
         rest_bytes = len(data) - end
         if rest_bytes >= head.size_bytes <= INFERENCE_BODY_BYTES_MAX:
             body_end = end + head.size_bytes
@@ -383,6 +403,18 @@ class GatewayProtocol(HttpToolsProtocol):
         own = b"%bx-request-id: %b\r\n" % (common, self._request_id.encode())
         self._unsent_head = answers.head(status, headers, own, framing)
 
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        head, board = self._head, self.board
+        assert head is not None
+        if self._closes or not head.is_kept_alive or board.parts.health.is_stopping:
+            self.begin(status, headers, len(body))
+            self.piece(body)
+            self.end()
+            return
+        common = board.common_lines(self.server_state.default_headers)
+        self.transport.write(answers.whole(status, headers, common, self._request_id.encode(), body))
+        self._answered()
+
     def piece(self, data: bytes) -> None:
         framed = answers.chunk(data) if self._is_chunked else data
         if self._unsent_head:
@@ -428,7 +460,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self._closes:
             self.transport.close()
-        elif not self._is_taking:
+        elif not self._is_taking and (self._early or self.flow.read_paused):
             self._go_on(b"")
 
     def _go_on(self, rest: bytes) -> None:

@@ -118,6 +118,12 @@ class Answer:
         self._has_ended = True
         self._moved.set()
 
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        self.begin(status, headers, len(body))
+        if body:
+            self.piece(body)
+        self.end()
+
     def fail(self, error: CorralError) -> None:
         self._error = error
         self._moved.set()

@@ -22,7 +22,8 @@ from typing import Any
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.policy.serving.breaker import Verdict, judge
-from corral.policy.serving.forms import EVENTS, LINES, WHOLE, form_of, last_end
+from corral.policy.serving.forms import EVENTS, LINES, WHOLE, form_of
+from corral.policy.serving.usage import UNKNOWN, Usage, usage_of
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
 from corral.runtime.guard import Failed, attempt, attempt_now
 from corral.serving.errors import AnswerCut, EngineSilent, not_twice
@@ -37,13 +38,12 @@ from corral.serving.gateway import (
     blamed,
     blamed_by_status,
 )
-from corral.serving.usage import UNKNOWN, Usage, tells, usage_of
+from corral.serving.router import Visit
+from corral.serving.stream import Stream
 from corral.serving.use import Held
 
 # An answer up to this size is gathered before it is passed on.
 GATHERED_BYTES_MAX = 8 * 1024 * 1024
-# A single event that is larger is passed on in pieces.
-EVENT_BYTES_MAX = 1024 * 1024
 # A body that is larger is let go of as soon as it cannot be needed any more.
 KEPT_BODY_BYTES = 64 * 1024
 # The engine at that address is not the one that our key is for.
@@ -55,8 +55,7 @@ _PASSED_ON = frozenset({b"content-type", b"content-encoding", b"content-disposit
 # Nothing between here and the client may keep events back.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 _NO_QUEUE = (b"x-corral-queue-ms", b"0")
-# What OpenAI's streams end with. It is no event of the answer.
-_END_OF_STREAM = b"data: [DONE]\n\n"
+_ENDS = {EVENTS: b"\n\n", LINES: b"\n"}
 _BYTES_PER_TOKEN = 4
 # Where it is. Plain numbers: members of an enum cost several times as much to look at.
 _WAITING, _CALLING, _PASSING, _OVER = range(4)
@@ -70,9 +69,7 @@ class Exchange:
         "_attempts",
         "_began",
         "_client",
-        "_events",
         "_first_byte_s",
-        "_first_telling",
         "_form",
         "_gateway",
         "_has_moved",
@@ -82,13 +79,13 @@ class Exchange:
         "_is_paused",
         "_kept",
         "_kept_bytes",
-        "_last_telling",
         "_line",
         "_queue_s",
         "_sent_bytes",
         "_silent_since",
         "_size_bytes",
         "_status",
+        "_stream",
         "_task",
         "_visit",
         "_wish",
@@ -115,16 +112,13 @@ class Exchange:
         self._head: list[tuple[bytes, bytes]] = []
         self._size_bytes: int | None = None
         self._form = WHOLE
-        # What was heard and is not passed on yet.
+        # What was gathered of an answer that is no stream, and is not passed on yet.
         self._kept: list[bytes] = []
         self._kept_bytes = 0
-        self._events = 0
+        self._stream: Stream | None = None
         self._sent_bytes = 0
-        # Pieces of a stream in which its engine may have told how many tokens it took.
-        self._first_telling: bytes | None = None
-        self._last_telling: bytes | None = None
-        wait_s, cost = gateway.allowed_wait_s(wish), 1 + len(wish.body) // _BYTES_PER_TOKEN
-        self._visit = gateway.router.visit(wish.model, wait_s, wish.principal.key_id, cost)
+        # Made when the first replica is not found at once, or fails: most requests have no use for it.
+        self._visit: Visit | None = None
 
     @property
     def is_over(self) -> bool:
@@ -146,7 +140,7 @@ class Exchange:
     @property
     def events(self) -> int:
         """How many events of its stream have been passed on so far."""
-        return self._events
+        return self._stream.events if self._stream is not None else 0
 
     def start(self) -> None:
         """Returns at once. The client may have been told of a failure by then, and of nothing else."""
@@ -230,16 +224,16 @@ class Exchange:
         self._has_moved = True
         if self._first_byte_s is None:
             self._first_byte_s = self._gateway.clock.monotonic() - self._began
-        form = self._form
-        if form == EVENTS:
-            self._take_events(piece, b"\n\n")
-        elif form == WHOLE:
-            self._gather(piece)
-        elif form == LINES:
-            self._take_events(piece, b"\n")
-        else:
-            self._begin_once()
-            self._pass_on(piece)
+        stream = self._stream
+        if stream is not None:
+            piece = stream.take(piece)
+        elif self._form == WHOLE and self._at != _PASSING:
+            piece = self._gather(piece)
+        if piece:
+            if self._at == _CALLING:
+                self._begin()
+            self._sent_bytes += len(piece)
+            self._client.piece(piece)
 
     def on_end(self) -> None:
         self._line = None
@@ -258,23 +252,27 @@ class Exchange:
         elif self._status != _NOT_NOW:
             held.failed()
         is_passing = self._at == _PASSING
-        rest = b"".join(self._kept) if self._kept else b""
-        if self._form != WHOLE:
-            self._note_telling(rest)
+        rest = b"".join(self._kept) if self._stream is None else self._stream.rest()
         self._sent_bytes += len(rest)
         origin, code = blamed_by_status(self._status)
         try:
             self._end(self._status, origin, code, total_s=total_s, whole=rest)
         finally:
             # Also if a listener has broken its promise not to raise: the client can do nothing about it.
-            client = self._client
-            if not is_passing:
-                if self._wish.principal.limits:
-                    self._head += self._gateway.left_lines(self._wish)
-                client.begin(self._status, self._head, len(rest) if self._form == WHOLE else None)
-            if rest:
-                client.piece(rest)
-            client.end()
+            self._say_rest(rest, has_begun=is_passing)
+
+    def _say_rest(self, rest: bytes, *, has_begun: bool) -> None:
+        client = self._client
+        if not has_begun:
+            if self._wish.principal.limits:
+                self._head += self._gateway.left_lines(self._wish)
+            if self._form == WHOLE:
+                client.whole(self._status, self._head, rest)
+                return
+            client.begin(self._status, self._head, None)
+        if rest:
+            client.piece(rest)
+        client.end()
 
     def _is_kept_back(self, held: Held, reading: Reading) -> bool:
         """Whether whoever asked has no use for this answer."""
@@ -318,14 +316,21 @@ class Exchange:
         address, verdict = held.replica.address, judge(self._status, b"".join(self._kept))
         if verdict is Verdict.NOT_LOADED:
             self.on_lost(EngineRefused(f"The engine at {address} has no model.", code="engine_not_loaded"))
-        elif verdict is Verdict.BUSY and self._visit.has_others(held.replica.id):
+        elif verdict is Verdict.BUSY and self._visiting().has_others(held.replica.id):
             self._lose(held, EngineLost(f"The engine at {address} takes no calls now.", code="engine_busy"))
         else:
             return False
         return True
 
+    def _visiting(self) -> Visit:
+        if self._visit is None:
+            wish, cost = self._wish, 1 + len(self._wish.body) // _BYTES_PER_TOKEN
+            wait_s = self._gateway.allowed_wait_s(wish)
+            self._visit = self._gateway.router.visit(wish.model, wait_s, wish.principal.key_id, cost, self._attempts)
+        return self._visit
+
     def _try_next(self, now: float) -> None:
-        held = self._visit.try_now()
+        held = self._visiting().try_now() if self._attempts else self._gateway.router.take(self._wish.model)
         if held is not None:
             self._call(held, now)
         elif self._gateway.is_closing:
@@ -334,7 +339,7 @@ class Exchange:
             self._start_task(self._find(), "wait")
 
     async def _find(self) -> None:
-        outcome = await attempt(self._visit.replica)
+        outcome = await attempt(self._visiting().replica)
         self._task = None
         if isinstance(outcome, Failed):
             self._fail(as_error(outcome.error))
@@ -343,7 +348,7 @@ class Exchange:
 
     async def _leave(self, held: Held, error: EngineRefused) -> None:
         """Nobody listens there any more, or somebody else."""
-        outcome = await attempt(lambda: self._visit.refused(held, error))
+        outcome = await attempt(lambda: self._visiting().refused(held, error))
         self._held = None
         if isinstance(outcome, Failed):
             self._task = None
@@ -356,7 +361,7 @@ class Exchange:
 
     def _lose(self, held: Held, error: CorralError) -> None:
         """The call broke before anything was passed on."""
-        self._visit.lost(held, error)
+        self._visiting().lost(held, error)
         self._held = None
         if self._has_written:
             self._fail(not_twice(error))
@@ -374,7 +379,7 @@ class Exchange:
         self._silent_since = now
         self._queue_s = now - self._began
         self._first_byte_s = None
-        self._kept, self._kept_bytes = [], 0
+        self._kept, self._kept_bytes, self._stream = [], 0, None
         call = EngineCall(
             address=replica.address,
             path=wish.path,
@@ -397,65 +402,37 @@ class Exchange:
 
     def _take_head(self, status: int, headers: Headers) -> None:
         head, kind, size_bytes = [], b"", None
-        for name, value in headers:
+        for line in headers:
+            name, value = line
             if name in _PASSED_ON:
-                head.append((name, value))
+                head.append(line)
                 if name == b"content-type":
                     kind = value
             elif name == b"content-length" and value.isdigit():
                 size_bytes = int(value)
-        assert self._held is not None
         self._status, self._head, self._size_bytes = status, head, size_bytes
         self._form = form_of(kind, size_bytes) if status < 300 else WHOLE
         if self._form != WHOLE:
             # Nobody promises how long it will be: an error may have to be said at its end.
             self._size_bytes = None
+            self._stream = Stream(_ENDS[self._form]) if self._form in _ENDS else None
             head += _UNBUFFERED
         if self._gateway.has_response_headers:
-            head += self._gateway.named(self._held)
+            assert self._held is not None
+            head += self._held.named
             head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)) if self._queue_s else _NO_QUEUE)
 
-    def _gather(self, piece: bytes) -> None:
-        if self._at == _PASSING:
-            self._pass_on(piece)
-            return
+    def _gather(self, piece: bytes) -> bytes:
+        """What has to be passed on, because it grows too large to be kept; else nothing."""
         self._kept.append(piece)
         self._kept_bytes += len(piece)
-        if self._kept_bytes > GATHERED_BYTES_MAX:
-            whole, self._kept = b"".join(self._kept), []
-            self._begin_once()
-            self._pass_on(whole)
-
-    def _take_events(self, piece: bytes, end_of_event: bytes) -> None:
-        if self._kept or not piece.endswith(end_of_event):
-            piece = self._whole_events(piece, end_of_event)
-            if not piece:
-                return
-        self._begin_once()
-        self._events += piece.count(end_of_event) or piece.count(b"\r\n\r\n")
-        if piece.endswith(_END_OF_STREAM):
-            self._events -= 1
-        self._note_telling(piece)
-        self._pass_on(piece)
-
-    def _whole_events(self, piece: bytes, end_of_event: bytes) -> bytes:
-        """What can be passed on. The beginning of an event that is not complete is kept, up to a limit."""
-        self._kept.append(piece)
-        self._kept_bytes += len(piece)
-        if b"\n" not in piece and self._kept_bytes <= EVENT_BYTES_MAX:
+        if self._kept_bytes <= GATHERED_BYTES_MAX:
             return b""
-        got = b"".join(self._kept)
-        end = last_end(got, end_of_event)
-        if len(got) - end > EVENT_BYTES_MAX:
-            end = len(got)
-        rest = got[end:]
-        self._kept, self._kept_bytes = [rest] if rest else [], len(rest)
-        return got[:end]
+        whole, self._kept = b"".join(self._kept), []
+        return whole
 
-    def _begin_once(self) -> None:
+    def _begin(self) -> None:
         """From here on no other replica can answer instead."""
-        if self._at != _CALLING:
-            return
         self._at = _PASSING
         if len(self._wish.body) > KEPT_BODY_BYTES:
             self._wish = replace(self._wish, body=b"")
@@ -464,10 +441,6 @@ class Exchange:
         self._client.begin(self._status, self._head, self._size_bytes)
         if self._is_paused and self._line is not None:
             self._line.pause()
-
-    def _pass_on(self, piece: bytes) -> None:
-        self._sent_bytes += len(piece)
-        self._client.piece(piece)
 
     # Being late
 
@@ -504,9 +477,9 @@ class Exchange:
         if self._at == _PASSING:
             held.failed()
             self._cut(silent)
-        elif self._has_written or not self._visit.has_others(held.replica.id):
+        elif self._has_written or not self._visiting().has_others(held.replica.id):
             # Asking the same one again would only take as long again.
-            self._visit.lost(held, silent)
+            self._visiting().lost(held, silent)
             self._fail(silent)
         else:
             self._lose(held, EngineLost(silent.message, code=silent.slug))
@@ -539,8 +512,8 @@ class Exchange:
         """Let go of everything and tell the listeners, once. `whole` is an answer that was gathered to its end."""
         self._let_go()
         gateway, wish, held = self._gateway, self._wish, self._held
-        usage, is_stream = self._usage(whole), self._form != WHOLE
-        is_estimated = is_stream and usage.completion is None and self._events > 0
+        usage, events = self._usage(whole), self.events
+        is_estimated = events > 0 and usage.completion is None
         gateway.tell(
             Answered(
                 request_id=wish.request_id,
@@ -556,8 +529,8 @@ class Exchange:
                 queue_s=self._queue_s,
                 first_byte_s=self._first_byte_s,
                 total_s=gateway.clock.monotonic() - self._began if total_s is None else total_s,
-                is_stream=is_stream,
-                events=self._events,
+                is_stream=self._form != WHOLE,
+                events=events,
                 prompt_tokens=usage.prompt,
                 cached_tokens=usage.cached,
                 completion_tokens=self._estimate() if is_estimated else usage.completion,
@@ -581,19 +554,11 @@ class Exchange:
         if task is not None:
             task.cancel()
 
-    def _note_telling(self, piece: bytes) -> None:
-        if tells(piece):
-            if self._first_telling is None:
-                self._first_telling = piece
-            self._last_telling = piece
-
     def _usage(self, whole: bytes) -> Usage:
-        if self._form == WHOLE:
-            return usage_of(whole) if whole and self._status < 300 else UNKNOWN
-        if self._last_telling is None or self._first_telling is None:
-            return UNKNOWN
-        return usage_of(self._last_telling).over(usage_of(self._first_telling))
+        if self._stream is not None:
+            return self._stream.usage()
+        return usage_of(whole) if whole and self._form == WHOLE and self._status < 300 else UNKNOWN
 
     def _estimate(self) -> int:
         """One token for each event; the first event of a chat only says who speaks."""
-        return max(0, self._events - 1) if self._wish.call == "chat" else self._events
+        return max(0, self.events - 1) if self._wish.call == "chat" else self.events

@@ -23,7 +23,6 @@ from corral.ports.runtime import Clock, Ids
 from corral.ports.traces import Tracer
 from corral.runtime.tasks import Tasks
 from corral.serving.router import Router
-from corral.serving.use import Held
 from corral.store.use import Served
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ CLIENT_LEFT = 499
 SHORTEST_WAIT_S = 0.05
 # Calls whose clients know limits by Anthropic's names.
 _ANTHROPICS = frozenset({"messages", "count_tokens"})
-# Lines of a head that name a replica, kept so that they are made once.
-_NAMED_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +86,7 @@ class Wish:
 
 
 class Client(Protocol):
-    """Where an answer goes: `begin`, pieces, `end`; or `fail` instead of all that; or `cut` after `begin`."""
+    """Where an answer goes: `begin`, pieces, `end`; or `whole` or `fail` instead; or `cut` after `begin`."""
 
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
         """The engine's status and what of its head concerns the client. `size_bytes` None: nobody knows yet."""
@@ -98,6 +95,10 @@ class Client(Protocol):
     def piece(self, data: bytes) -> None: ...
 
     def end(self) -> None: ...
+
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """All of an answer at once: `begin`, a piece and `end` in one."""
+        ...
 
     def fail(self, error: CorralError) -> None:
         """Nothing has been passed on: say this instead, in the caller's envelope."""
@@ -146,7 +147,6 @@ class Gateway:
     is_closing: bool = False
     # What else is looked at in a sweep; told the time, says how many were late.
     swept: list[Callable[[float], int]] = field(default_factory=list)
-    _named: dict[str, tuple[str, list[tuple[bytes, bytes]]]] = field(default_factory=dict)
     # What has to be added to the monotonic clock to get seconds since the epoch.
     _epoch: float = 0.0
     _life: str = ""
@@ -213,21 +213,6 @@ class Gateway:
                 attempts=0,
             )
         )
-
-    def named(self, held: Held) -> list[tuple[bytes, bytes]]:
-        """The lines of an answer's head that say where it comes from."""
-        replica_id = held.replica.id
-        known = self._named.get(replica_id)
-        if known is not None and known[0] == held.node_name:
-            return known[1]
-        if len(self._named) >= _NAMED_MAX:
-            self._named.clear()
-        lines = [
-            (b"x-corral-node", held.node_name.encode("ascii", "replace")),
-            (b"x-corral-replica", replica_id.encode("ascii", "replace")),
-        ]
-        self._named[replica_id] = (held.node_name, lines)
-        return lines
 
     def left_lines(self, wish: Wish) -> list[tuple[bytes, bytes]]:
         """The lines that say what is left to a key that has limits, as the clients of its dialect know them."""

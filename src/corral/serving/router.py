@@ -139,9 +139,10 @@ class Router:
             log.warning("replica is gone", model=replica.model, node=replica.node_id, reason=reason)
         return True
 
-    def visit(self, model: Served, wait_s: float, who: str = "", cost: int = 1) -> Visit:
-        """`who` is the key that asks and `cost` what it asks for, in expected tokens: whose turn it is goes by them."""
-        return Visit(self, model, wait_s, who, cost)
+    def visit(self, model: Served, wait_s: float, who: str = "", cost: int = 1, attempts: int = 0) -> Visit:
+        """`who` is the key that asks and `cost` what it asks for, in expected tokens: whose turn it is goes by them.
+        `attempts`: so many replicas were taken for it already."""
+        return Visit(self, model, wait_s, who, cost, attempts)
 
     def _was_missed(self, name: str) -> bool:
         return self._misses.get(name, 0.0) > self.clock.monotonic()
@@ -176,7 +177,7 @@ class Visit:
         "model",
     )
 
-    def __init__(self, router: Router, model: Served, wait_s: float, who: str, cost: int) -> None:
+    def __init__(self, router: Router, model: Served, wait_s: float, who: str, cost: int, attempts: int) -> None:
         self._router = router
         self._wait_s = wait_s
         self._who = who
@@ -184,7 +185,7 @@ class Visit:
         self._until: float | None = None
         self._queue_until: float | None = None
         self._rounds = 0
-        self._attempts = 0
+        self._attempts = attempts
         # Replicas that are of no use to it, and those that get one more chance.
         self._without: Collection[str] = ()
         self._once: Collection[str] = ()

@@ -60,6 +60,7 @@ class Seat:
         "first_byte_s",
         "free_bytes",
         "is_used",
+        "named",
         "node_name",
         "others",
         "own",
@@ -74,6 +75,8 @@ class Seat:
         self.replica = replica
         self.bench = bench
         self.node_name = ""
+        # Lines of a head that say where an answer comes from.
+        self.named: tuple[tuple[bytes, bytes], ...] = ()
         self.free_bytes = 0
         # Requests of this frontend there; those of others, and of how many others.
         self.own = 0
@@ -103,6 +106,10 @@ class Seat:
             self.seconds = self.first_byte_s = None
         self.replica = replica
         self.node_name = place.name
+        self.named = (
+            (b"x-corral-node", place.name.encode("ascii", "replace")),
+            (b"x-corral-replica", replica.id.encode("ascii", "replace")),
+        )
         self.free_bytes = place.free_bytes
 
     def weigh(self) -> None:
@@ -126,10 +133,10 @@ class Seat:
             self.bench.queue.serve()
 
     def learn(self, seconds: float, first_byte_s: float) -> None:
-        is_first = self.seconds is None
-        self.seconds = learnt(self.seconds, seconds)
+        known = self.seconds
+        self.seconds = learnt(known, seconds)
         self.first_byte_s = learnt(self.first_byte_s, first_byte_s)
-        if is_first:
+        if known is None:
             self.bench.settle()
         else:
             self._step_s = step_s(self.bench.capacity, self.seconds)
@@ -158,7 +165,7 @@ class Seat:
 class Held:
     """One request at one replica. A context manager: leaving it lets go."""
 
-    __slots__ = ("_is_held", "_is_judged", "_seat", "_trial", "node_name", "replica")
+    __slots__ = ("_is_held", "_is_judged", "_seat", "_trial", "named", "node_name", "replica")
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
@@ -166,6 +173,7 @@ class Held:
         self._is_judged = False
         self.replica = seat.replica
         self.node_name = seat.node_name
+        self.named = seat.named
         # The breaker that let it through to see whether the replica is well again.
         self._trial: Breaker | None = None
         if seat.breaker.until is not None:
@@ -254,7 +262,15 @@ class Bench:
 
     def take(self, without: Collection[str] = ()) -> Held | None:
         """A replica with room, counted from now on; None if none has."""
-        seat = self._careful_pick(without) if without or self._has_tripped else self._policy.pick(self.seats)
+        seats = self.seats
+        seat: Seat | None
+        if without or self._has_tripped:
+            seat = self._careful_pick(without)
+        elif len(seats) == 1:
+            # Most models have one replica: there is nothing to weigh.
+            seat = seats[0] if seats[0].expected_s != NEVER else None
+        else:
+            seat = self._policy.pick(seats)
         if seat is None:
             return None
         self._picks += 1

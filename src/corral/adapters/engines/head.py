@@ -35,8 +35,15 @@ class Heads:
         if opening is None:
             opening = self._remembered(call)
         size_bytes = len(call.body) if call.size_bytes is None else call.size_bytes
-        if call.content_type == _JSON and not call.headers:
-            return b"%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (opening, size_bytes)
+        if call.content_type == _JSON and len(call.headers) == 1:
+            # Nearly all of them: JSON, with the request's id.
+            name, value = call.headers[0]
+            return b"%bcontent-type: application/json\r\n%b: %b\r\ncontent-length: %d\r\n\r\n" % (
+                opening,
+                name,
+                value,
+                size_bytes,
+            )
         lines = [opening, _content_type(call.content_type)]
         for name, value in call.headers:
             lines += (name, b": ", value, b"\r\n")

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    def monotonic(self) -> float:
-        return time.monotonic()
+    # The function itself: a request reads the clock several times, and a method around it costs more than it does.
+    monotonic = staticmethod(time.monotonic)
 
     def wall(self) -> datetime:
         return datetime.now(UTC)

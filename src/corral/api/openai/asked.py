@@ -57,35 +57,31 @@ def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish |
     principal = asked.principal or (parts.directory.known(asked.secret) if asked.secret else None)
     if principal is None:
         return None
-    name, sent = _read(body)
-    model = parts.gateway.router.snapshot.find(name)
+    sent = _read(body)
+    model = parts.gateway.router.snapshot.find(sent[0])
     if model is None or not model.is_enabled:
         return None
-    return _wish(asked, principal, model, _Sent(name, body, sent), request_id)
+    return _wish(asked, principal, model, sent, request_id)
 
 
 async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish:
     """As `wish_now`, but what is not known here may be in the registry."""
     principal = asked.principal or await parts.directory.principal(asked.secret)
-    name, sent = _read(body)
-    model = await parts.gateway.router.resolve(name)
-    return _wish(asked, principal, model, _Sent(name, body, sent), request_id)
+    sent = _read(body)
+    model = await parts.gateway.router.resolve(sent[0])
+    return _wish(asked, principal, model, sent, request_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    name: str
-    raw: bytes
-    # Decoded, if it had to be.
-    body: bodies.Body | None
+# The model's name, the body, and the body decoded if it had to be. A plain tuple: one is made for every request.
+_Sent = tuple[str, bytes, bodies.Body | None]
 
 
-def _read(body: bytes) -> tuple[str, bodies.Body | None]:
+def _read(body: bytes) -> _Sent:
     name = model_name(body)
     if name is not None:
-        return name, None
-    sent = bodies.read(body)
-    return sent.model, sent
+        return name, body, None
+    decoded = bodies.read(body)
+    return decoded.model, body, decoded
 
 
 def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, request_id: str) -> Wish:
@@ -100,17 +96,18 @@ def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, reques
             f"Model {model.name} does not answer {asked.call}; it is for {', '.join(model.serves)}.",
             code="model_serves_other",
         )
-    raw = sent.raw
-    if model.defaults or sent.name != model.name:
-        raw = (sent.body or bodies.read(raw)).for_engine(model.name, model.defaults, asked.call)
+    name, received, decoded = sent
+    body = received
+    if model.defaults or name != model.name:
+        body = (decoded or bodies.read(received)).for_engine(model.name, model.defaults, asked.call)
     return Wish(
         model=model,
         call=asked.call,
         path=asked.path,
-        body=raw,
+        body=body,
         principal=principal,
         request_id=request_id,
         wait_s=asked.wait_s,
-        received_bytes=len(sent.raw),
+        received_bytes=len(received),
         traceparent=asked.traceparent,
     )

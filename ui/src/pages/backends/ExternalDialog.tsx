@@ -1,0 +1,124 @@
+// A backend that is in no gallery: an address, a name, and a digest that what arrives must have.
+import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
+import { type FormEvent, useId, useMemo, useState } from "react";
+import { Button } from "@/kit/Button";
+import { Dialog } from "@/kit/Dialog";
+import { TextField } from "@/kit/fields";
+import { Trouble } from "@/kit/Trouble";
+import { AT_ONCE, ask, plan, type Wish } from "@/pages/backends/data";
+import { Follow } from "@/pages/backends/Follow";
+import { NodePicker } from "@/pages/backends/NodePicker";
+import { PlanPreview } from "@/pages/backends/PlanPreview";
+import { candidates } from "@/pages/backends/picking";
+import type { Known } from "@/pages/backends/useFleet";
+import { plural } from "@/text/format";
+
+interface ExternalDialogProps {
+  known: Known;
+  target: string | undefined;
+  onClose: () => void;
+}
+
+const SHA256 = /^[0-9a-f]{64}$/i;
+
+export function ExternalDialog({ known, target, onClose }: ExternalDialogProps) {
+  const [uri, setUri] = useState("");
+  const [name, setName] = useState("");
+  const [sha256, setSha256] = useState("");
+  const [chosen, setChosen] = useState(
+    () =>
+      new Set(
+        known.fleet.nodes.filter((one) => one.name === target || one.id === target).map((one) => one.id),
+      ),
+  );
+  const [planned, setPlanned] = useState<Wish | null>(null);
+  const [followed, setFollowed] = useState<string | null>(null);
+  const form = useId();
+  const row = known.matrix.rows.find((one) => one.name === name);
+  const all = useMemo(
+    () => candidates("install", known.fleet.nodes, row, undefined, undefined),
+    [known.fleet.nodes, row],
+  );
+  const wish: Wish = {
+    verb: "install",
+    backend: name,
+    nodes: [...chosen].sort(),
+    version: "",
+    ignoresHardware: false,
+    strategy: AT_ONCE,
+    source: { uri: uri.trim(), name: name.trim(), sha256: sha256.trim() },
+  };
+  const isPlanned = planned !== null && JSON.stringify(planned) === JSON.stringify(wish);
+  const seen = useQuery({ ...plan(planned ?? wish), enabled: isPlanned, placeholderData: keepPreviousData });
+  const begin = useMutation({
+    mutationFn: () => ask(wish),
+    onSuccess: (admitted) => setFollowed(admitted.id),
+  });
+  const isWrong = sha256.trim() !== "" && !SHA256.test(sha256.trim());
+  const isReady = isPlanned && seen.data !== undefined && !seen.error && !seen.isPlaceholderData;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (isReady) begin.mutate();
+    else setPlanned(wish);
+  };
+  if (followed) {
+    return (
+      <Dialog
+        title={`Install ${name || "from an address"}`}
+        wide
+        onClose={onClose}
+        actions={<Button onClick={onClose}>Close</Button>}
+      >
+        <Follow id={followed} onNext={setFollowed} />
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog
+      title="Install from an address"
+      wide
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Not now</Button>
+          <Button
+            kind="primary"
+            type="submit"
+            form={form}
+            busy={begin.isPending}
+            disabled={!uri.trim() || chosen.size === 0 || isWrong}
+          >
+            {isReady ? `Install on ${plural(chosen.size, "node")}` : "Show the plan"}
+          </Button>
+        </>
+      }
+    >
+      <form id={form} className="stack tight" onSubmit={submit}>
+        <TextField
+          label="Address"
+          hint="An archive, a wheel or an OCI artifact: https://…, oci://…"
+          value={uri}
+          onChange={(event) => setUri(event.target.value)}
+        />
+        <div className="columns">
+          <TextField
+            label="Name"
+            hint="What it is to be called. Images need one."
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+          <TextField
+            label="SHA-256"
+            hint="Of the file. Without it nobody checks what arrives."
+            value={sha256}
+            error={isWrong ? "A SHA-256 has 64 hexadecimal digits." : null}
+            onChange={(event) => setSha256(event.target.value)}
+          />
+        </div>
+      </form>
+      <NodePicker all={all} chosen={chosen} onChange={setChosen} withMissing={false} />
+      {isPlanned && <PlanPreview query={seen} />}
+      <Trouble error={begin.error} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,80 @@
+// An operation, followed by its id until it has ended, however long that takes. Closing what shows it ends nothing.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { operation as oneOperation } from "@/api/queries";
+import type { OperationInFull } from "@/api/schema";
+import { Answered } from "@/kit/Answered";
+import { Button } from "@/kit/Button";
+import { Trouble } from "@/kit/Trouble";
+import { ask, cancel, dismiss, simply } from "@/pages/backends/data";
+import { TargetList } from "@/pages/backends/TargetList";
+import { againFor, canGoBack, isOver, standing } from "@/pages/backends/targets";
+import { operationsSearch } from "@/pages/operations/search";
+import { plural } from "@/text/format";
+
+interface FollowProps {
+  id: string;
+  /** Something new was asked for out of this one; that one is followed from now on. */
+  onNext: (id: string) => void;
+}
+
+export function Follow({ id, onNext }: FollowProps) {
+  const query = useQuery(oneOperation(id));
+  return (
+    <Answered query={query}>{(operation) => <Followed operation={operation} onNext={onNext} />}</Answered>
+  );
+}
+
+function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (id: string) => void }) {
+  const again = operation.state === "failed" ? againFor(operation) : null;
+  const back = canGoBack(operation);
+  const stopping = useMutation({ mutationFn: () => cancel(operation.id) });
+  const retrying = useMutation({
+    mutationFn: async () => {
+      if (!again) throw new Error("Nothing has failed.");
+      const admitted = await ask(again);
+      await dismiss(operation.id).catch(() => undefined);
+      return admitted;
+    },
+    onSuccess: (admitted) => onNext(admitted.id),
+  });
+  const returning = useMutation({
+    mutationFn: () => ask(simply("rollback", operation.name, back)),
+    onSuccess: (admitted) => onNext(admitted.id),
+  });
+  return (
+    <div className="stack tight backends-follow" data-state={operation.state}>
+      <p role="status" aria-live="polite" className={operation.state === "failed" ? "bad-text" : ""}>
+        <strong>{standing(operation)}</strong>
+      </p>
+      <TargetList operation={operation} />
+      <div className="row">
+        {operation.cancellable && !isOver(operation.state) && (
+          <Button small icon="stop" busy={stopping.isPending} onClick={() => stopping.mutate()}>
+            Cancel this operation
+          </Button>
+        )}
+        {again && (
+          <Button
+            small
+            kind="primary"
+            icon="again"
+            busy={retrying.isPending}
+            onClick={() => retrying.mutate()}
+          >
+            Retry on {plural(again.nodes?.length ?? 0, "node")}
+          </Button>
+        )}
+        {back.length > 0 && (
+          <Button small busy={returning.isPending} onClick={() => returning.mutate()}>
+            Roll back {plural(back.length, "node")}
+          </Button>
+        )}
+        <Link to="/operations" search={operationsSearch({ operation: operation.id })} className="small">
+          Its log
+        </Link>
+      </div>
+      <Trouble error={stopping.error ?? retrying.error ?? returning.error} />
+    </div>
+  );
+}

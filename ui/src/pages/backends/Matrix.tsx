@@ -1,0 +1,129 @@
+// The fleet matrix: backends by nodes. Arrows move in it, Enter opens a cell, the head of a row changes all nodes.
+import { type KeyboardEvent, useCallback, useRef, useState } from "react";
+import { Button } from "@/kit/Button";
+import { NodeStatus } from "@/kit/status";
+import type { Matrix as MatrixData, Row } from "@/pages/backends/fleet";
+import { MatrixCell } from "@/pages/backends/MatrixCell";
+import { moved, type Place } from "@/pages/backends/moving";
+import { plural } from "@/text/format";
+
+interface MatrixProps {
+  matrix: MatrixData;
+  onOpen: (backend: string, node: string) => void;
+  onRepair: (row: Row) => void;
+  onUpgrade: (row: Row) => void;
+}
+
+export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
+  const [active, setActive] = useState<Place>({ row: 0, column: 0 });
+  const box = useRef<HTMLDivElement>(null);
+  const { columns, rows } = matrix;
+  const at = {
+    row: Math.min(active.row, rows.length - 1),
+    column: Math.min(active.column, columns.length - 1),
+  };
+  const go = useCallback((place: Place) => {
+    setActive(place);
+    box.current?.querySelector<HTMLElement>(`[data-at="${place.row},${place.column}"]`)?.focus();
+  }, []);
+  const onKeyDown = (event: KeyboardEvent) => {
+    const place = moved(at, event.key, event.ctrlKey || event.metaKey, rows.length, columns.length);
+    if (!place) return;
+    event.preventDefault();
+    go(place);
+  };
+  const onFocus = (event: { target: EventTarget }) => {
+    const said = (event.target as HTMLElement).dataset.at?.split(",").map(Number);
+    if (said?.length === 2) setActive({ row: said[0] ?? 0, column: said[1] ?? 0 });
+  };
+  return (
+    <div className="backends-matrix" ref={box}>
+      <table
+        // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a grid is a table that keys move in
+        role="grid"
+        aria-label="Backends by node"
+        aria-rowcount={rows.length + 1}
+        onKeyDown={onKeyDown}
+        onFocus={onFocus}
+      >
+        <thead>
+          <tr>
+            <th scope="col" className="backends-corner">
+              <span className="unseen">Backend</span>
+            </th>
+            {columns.map((node) => (
+              <th key={node.id} scope="col">
+                <span className="cut" title={node.name}>
+                  {node.name}
+                </span>
+                <NodeStatus status={node.status} reason={node.status_reason} />
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, place) => (
+            <tr key={row.name} data-backend={row.name}>
+              <RowHead
+                row={row}
+                place={place}
+                isActive={at.row === place && at.column === -1}
+                onRepair={onRepair}
+                onUpgrade={onUpgrade}
+              />
+              {row.cells.map((cell, column) => (
+                <MatrixCell
+                  key={cell.nodeId}
+                  cell={cell}
+                  backend={row.name}
+                  row={place}
+                  column={column}
+                  isActive={at.row === place && at.column === column}
+                  onOpen={onOpen}
+                />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface RowHeadProps {
+  row: Row;
+  place: number;
+  isActive: boolean;
+  onRepair: (row: Row) => void;
+  onUpgrade: (row: Row) => void;
+}
+
+function RowHead({ row, place, isActive, onRepair, onUpgrade }: RowHeadProps) {
+  const keys = { tabIndex: isActive ? 0 : -1, "data-at": `${place},-1` };
+  return (
+    <th scope="row">
+      <span className="cut" title={row.name}>
+        {row.name}
+      </span>
+      <span className="small faint">
+        {row.versions.length > 1 ? plural(row.versions.length, "version") : row.versions[0]}
+      </span>
+      {row.drifting > 0 ? (
+        <Button small {...keys} aria-label={`Repair ${row.name}`} onClick={() => onRepair(row)}>
+          Repair
+        </Button>
+      ) : (
+        row.upgradable > 0 && (
+          <Button
+            small
+            {...keys}
+            aria-label={`Upgrade ${row.name} everywhere`}
+            onClick={() => onUpgrade(row)}
+          >
+            Upgrade
+          </Button>
+        )
+      )}
+    </th>
+  );
+}

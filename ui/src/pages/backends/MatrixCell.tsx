@@ -1,0 +1,69 @@
+// One backend on one node. Drawn again only when it says something else.
+import { memo } from "react";
+import { Icon } from "@/kit/icons";
+import { Progress } from "@/kit/measures";
+import type { Cell } from "@/pages/backends/fleet";
+import { sameCell } from "@/pages/backends/same";
+import { cellSentence, cellWord } from "@/pages/backends/words";
+
+interface MatrixCellProps {
+  cell: Cell;
+  backend: string;
+  row: number;
+  column: number;
+  isActive: boolean;
+  onOpen: (backend: string, node: string) => void;
+}
+
+const SHADES = 5;
+
+function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps) {
+  const isThere = cell.build !== "";
+  const shade = isThere ? `v${Math.min(cell.shade, SHADES - 1)}` : "";
+  const isWork = cell.state === "busy" || cell.state === "queued" || cell.state === "owed";
+  return (
+    <td className={`backends-cell ${cell.state} ${shade}`}>
+      <button
+        type="button"
+        tabIndex={isActive ? 0 : -1}
+        data-at={`${row},${column}`}
+        data-state={cell.state}
+        aria-label={cellSentence(cell, backend)}
+        title={cell.state === "failed" ? cell.error : undefined}
+        onClick={() => onOpen(backend, cell.nodeName)}
+      >
+        <span className="backends-cell-line">
+          {cell.state === "failed" && <Icon name="cross" size={12} />}
+          <span className="cut">{cellWord(cell)}</span>
+          {cell.drifts && !isWork && (
+            <span className="backends-mark warn" title={`Most nodes have ${cell.usual || "something else"}`}>
+              drift
+            </span>
+          )}
+          {cell.upgrade && !isWork && (
+            <span className="backends-mark up" title={`Upgrade to ${cell.upgrade}`}>
+              <Icon name="up" size={12} />
+            </span>
+          )}
+        </span>
+        {isThere && cell.state !== "installed" && cell.version && (
+          <span className="backends-cell-had">{cell.version}</span>
+        )}
+        {cell.state === "busy" && (
+          <Progress value={cell.percent} label={`Progress of ${backend} on ${cell.nodeName}`} />
+        )}
+      </button>
+    </td>
+  );
+}
+
+export const MatrixCell = memo(
+  Drawn,
+  (one, other) =>
+    one.isActive === other.isActive &&
+    one.row === other.row &&
+    one.column === other.column &&
+    one.backend === other.backend &&
+    one.onOpen === other.onOpen &&
+    sameCell(one.cell, other.cell),
+);

@@ -1,0 +1,88 @@
+// What would be done, before it is: which nodes, which build each, how many bytes, who is left out and why.
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { PlanOut } from "@/api/schema";
+import { Waiting } from "@/kit/Answered";
+import { Pill } from "@/kit/status";
+import { Trouble } from "@/kit/Trouble";
+import { bytes, plural } from "@/text/format";
+
+const ROWS_SHOWN = 50;
+
+export function PlanPreview({ query }: { query: UseQueryResult<PlanOut, Error> }) {
+  if (query.error && !query.isFetching) return <Trouble error={query.error} />;
+  if (!query.data) return query.isFetching ? <Waiting lines={2} /> : null;
+  return <Planned plan={query.data} isOld={query.isPlaceholderData} />;
+}
+
+function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {
+  const skipped = plan.skipped ?? [];
+  const hasWaves = plan.nodes.some((node) => node.wave > 0);
+  const hasBuilds = plan.nodes.some((node) => node.version);
+  return (
+    <section className="stack tight backends-plan" aria-label="Plan" aria-busy={isOld}>
+      <p>
+        <strong>{planSentence(plan)}</strong>
+      </p>
+      <div className="table-box">
+        <table>
+          <thead>
+            <tr>
+              {hasWaves && <th>Wave</th>}
+              <th>Node</th>
+              <th>Build</th>
+              {hasBuilds && <th>Version</th>}
+              {hasBuilds && <th className="right">Fetch</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {plan.nodes.slice(0, ROWS_SHOWN).map((node) => (
+              <tr key={node.node_id}>
+                {hasWaves && <td className="number">{node.wave + 1}</td>}
+                <td>
+                  {node.node_name}{" "}
+                  {node.node_status !== "healthy" && <Pill tone="still">when it is back</Pill>}
+                </td>
+                <td className="number">{node.backend}</td>
+                {hasBuilds && (
+                  <td className="number">
+                    {node.previous_version && node.previous_version !== node.version
+                      ? `${node.previous_version} → ${node.version}`
+                      : node.version || "newest"}
+                  </td>
+                )}
+                {hasBuilds && (
+                  <td className="number right">
+                    {node.fetch_bytes === 0 ? "nothing" : bytes(node.fetch_bytes)}
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {plan.nodes.length > ROWS_SHOWN && (
+        <p className="small soft">and {plural(plan.nodes.length - ROWS_SHOWN, "more node", "more nodes")}</p>
+      )}
+      {skipped.length > 0 && (
+        <details>
+          <summary className="small">{plural(skipped.length, "node")} left out</summary>
+          <ul className="plain small soft">
+            {skipped.map((one) => (
+              <li key={one.node_id}>
+                {one.node_name}: {one.reason}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </section>
+  );
+}
+
+export function planSentence(plan: PlanOut): string {
+  const nodes = plural(plan.nodes.length, "node");
+  if (plan.fetch_bytes == null) return `${nodes}; how much is fetched is not known.`;
+  return plan.fetch_bytes === 0
+    ? `${nodes}; nothing is fetched.`
+    : `${nodes}, about ${bytes(plan.fetch_bytes)} to fetch.`;
+}

@@ -1,0 +1,82 @@
+// Everything that has an upgrade, at once: one operation for each backend, followed together.
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import type { UpgradeOut } from "@/api/schema";
+import { Button } from "@/kit/Button";
+import { Dialog } from "@/kit/Dialog";
+import { Trouble } from "@/kit/Trouble";
+import { upgradeAll } from "@/pages/backends/data";
+import { Follow } from "@/pages/backends/Follow";
+import { plural } from "@/text/format";
+
+interface UpgradeAllProps {
+  upgrades: Readonly<Record<string, UpgradeOut>>;
+  onClose: () => void;
+}
+
+export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
+  const [followed, setFollowed] = useState<string[]>([]);
+  const begin = useMutation({
+    mutationFn: upgradeAll,
+    onSuccess: (done) => setFollowed(done.operations.map((one) => one.id)),
+  });
+  // What was found when this was opened: the list empties itself while it is being worked through.
+  const [found] = useState(() => Object.values(upgrades));
+  const replace = (place: number) => (id: string) =>
+    setFollowed((ids) => ids.map((was, at) => (at === place ? id : was)));
+  return (
+    <Dialog
+      title="Upgrade all"
+      wide
+      onClose={onClose}
+      actions={
+        begin.data ? (
+          <Button onClick={onClose}>Close</Button>
+        ) : (
+          <>
+            <Button onClick={onClose}>Not now</Button>
+            <Button kind="primary" busy={begin.isPending} onClick={() => begin.mutate()}>
+              Upgrade {plural(found.length, "backend")}
+            </Button>
+          </>
+        )
+      }
+    >
+      {!begin.data && (
+        <table>
+          <thead>
+            <tr>
+              <th>Backend</th>
+              <th>Most nodes have</th>
+              <th>Newest</th>
+              <th>Drift</th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.map((one) => (
+              <tr key={one.backend_name}>
+                <td>{one.backend_name}</td>
+                <td className="number">{one.installed_version || "–"}</td>
+                <td className="number">{one.available_version || "–"}</td>
+                <td>{one.node_drift?.length ? plural(one.node_drift.length, "node") : ""}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {begin.data?.refused?.map((one) => (
+        <p key={one.backend} className="bad-text">
+          {one.backend}: {one.message}
+        </p>
+      ))}
+      {begin.data && followed.length === 0 && <p>Nothing has an upgrade any more.</p>}
+      {followed.map((id, place) => (
+        <section key={begin.data?.operations[place]?.id ?? id} className="stack tight">
+          <h3>{found[place]?.backend_name}</h3>
+          <Follow id={id} onNext={replace(place)} />
+        </section>
+      ))}
+      <Trouble error={begin.error} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,39 @@
+// Which entries of the catalog, and which installed backends, are in the list.
+import type { CatalogEntryOut, InstalledBackendOut } from "@/api/schema";
+import type { FILTERS } from "@/pages/backends/search";
+
+export interface CatalogFilter {
+  q: string;
+  tag: string;
+  /** Builds for special hardware too. */
+  all: boolean;
+  development: boolean;
+}
+
+export function listed(entries: readonly CatalogEntryOut[], filter: CatalogFilter): CatalogEntryOut[] {
+  const words = filter.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (entry: CatalogEntryOut) => {
+    const text = [entry.id, entry.alias, entry.description, ...(entry.tags ?? [])].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  return entries
+    .filter((entry) => (filter.all || !entry.metaBackendFor) && (filter.development || !entry.isDevelopment))
+    .filter((entry) => (!filter.tag || entry.tags?.includes(filter.tag)) && matches(entry))
+    .sort((a, b) => Number(b.installed) - Number(a.installed) || a.name.localeCompare(b.name));
+}
+
+/** The entry that an address means: by its whole name, else by its name. */
+export function entryNamed(entries: readonly CatalogEntryOut[], said: string): CatalogEntryOut | undefined {
+  return entries.find((entry) => entry.id === said) ?? entries.find((entry) => entry.name === said);
+}
+
+export type InstalledFilter = (typeof FILTERS)[number] | undefined;
+
+const AWAY = new Set(["offline", "unhealthy"]);
+
+export function keeps(filter: InstalledFilter, backend: InstalledBackendOut): boolean {
+  if (filter === "user") return !backend.IsSystem;
+  if (filter === "updates") return backend.has_upgrade;
+  if (filter === "offline") return backend.Nodes.some((place) => AWAY.has(place.node_status));
+  return true;
+}

@@ -1,0 +1,108 @@
+// Who can be chosen for a change, and the word beside each.
+import type { CatalogEntryOut, NodeOut, PlanOut } from "@/api/schema";
+import type { Tone } from "@/kit/status";
+import { backendNodes, fits } from "@/pages/backends/families";
+import type { Cell, Row } from "@/pages/backends/fleet";
+import type { Verb } from "@/pages/backends/offers";
+
+export interface Candidate {
+  node: NodeOut;
+  cell: Cell | undefined;
+  word: string;
+  tone: Tone;
+  /** Why it is not a good choice, in a sentence. */
+  reason: string;
+  /** Chosen only by somebody who insists. */
+  isOdd: boolean;
+  /** Cannot be chosen at all. */
+  isClosed: boolean;
+  isHealthy: boolean;
+}
+
+/** For an installation every node that can have backends; for the rest those that have this one. */
+export function candidates(
+  verb: Verb,
+  nodes: readonly NodeOut[],
+  row: Row | undefined,
+  entry: CatalogEntryOut | undefined,
+  whole: PlanOut | undefined,
+): Candidate[] {
+  const cells = new Map(row?.cells.map((cell) => [cell.nodeId, cell]));
+  const refused = new Map(whole?.skipped?.map((one) => [one.node_id, one.reason]));
+  return backendNodes(nodes)
+    .filter((node) => verb === "install" || cells.get(node.id)?.build)
+    .map((node) => candidate(verb, node, cells.get(node.id), entry, refused.get(node.id) ?? ""));
+}
+
+function candidate(
+  verb: Verb,
+  node: NodeOut,
+  cell: Cell | undefined,
+  entry: CatalogEntryOut | undefined,
+  reason: string,
+): Candidate {
+  const base = {
+    node,
+    cell,
+    reason: "",
+    isOdd: false,
+    isClosed: false,
+    isHealthy: node.status === "healthy",
+  };
+  if (cell?.isSystem)
+    return { ...base, word: "Came with the machine", tone: "still", isClosed: true, reason };
+  if (node.status === "draining") return { ...base, word: "Draining", tone: "warn", isClosed: true, reason };
+  if (cell?.state === "busy") return { ...base, word: "Busy", tone: "busy", reason };
+  if (cell?.state === "queued") return { ...base, word: "Queued", tone: "still", reason };
+  if (cell?.state === "failed") return { ...base, word: "Failed", tone: "bad", reason: cell.error };
+  if (verb === "install") {
+    if (cell?.build) return { ...base, word: `Installed ${cell.version}`.trim(), tone: "good", reason };
+    if (!fits(entry, node)) return { ...base, word: "Other hardware", tone: "warn", isOdd: true, reason };
+    if (reason) return { ...base, word: "Cannot have it", tone: "warn", isOdd: true, reason };
+    return { ...base, ...(base.isHealthy ? COMPATIBLE : AWAY) };
+  }
+  if (verb === "rollback")
+    return cell?.previous
+      ? { ...base, word: `Kept ${cell.previous}`, tone: "good", reason }
+      : { ...base, word: "Kept nothing", tone: "still", isClosed: true, reason };
+  if (cell?.drifts) return { ...base, word: `Drifts: ${cell.version}`, tone: "warn", reason };
+  return { ...base, word: `Has ${cell?.version || "it"}`, tone: base.isHealthy ? "good" : "still", reason };
+}
+
+const COMPATIBLE = { word: "Compatible", tone: "good" as const };
+const AWAY = {
+  word: "Away",
+  tone: "still" as const,
+  reason: "It is asked as soon as it is back.",
+};
+
+export type Choice = "healthy" | "compatible" | "missing" | "none";
+
+export function chosenBy(choice: Choice, all: readonly Candidate[]): Set<string> {
+  const open = all.filter((one) => !one.isClosed);
+  const of = {
+    healthy: open.filter((one) => one.isHealthy && !one.isOdd),
+    compatible: open.filter((one) => !one.isOdd),
+    missing: open.filter((one) => !one.isOdd && one.isHealthy && !one.cell?.build),
+    none: [],
+  }[choice];
+  return new Set(of.map((one) => one.node.id));
+}
+
+export const PACES = ["once", "careful", "single", "custom"] as const;
+export type Pace = (typeof PACES)[number];
+
+/** The sizes of the waves, or a sentence on what is wrong with the numbers. */
+export function wavesFor(pace: Pace, custom: string): number[] | string {
+  if (pace === "once") return [];
+  if (pace === "careful") return [1, 10_000];
+  if (pace === "single") return [1];
+  const sizes = custom
+    .split(",")
+    .map((word) => word.trim())
+    .filter(Boolean)
+    .map(Number);
+  const isWrong =
+    sizes.length === 0 || sizes.some((size) => !Number.isInteger(size) || size < 1 || size > 10_000);
+  return isWrong ? "Numbers of nodes with commas between them, such as 1,5." : sizes;
+}

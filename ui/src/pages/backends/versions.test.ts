@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { compareVersions, isNewer, newestFirst } from "@/pages/backends/versions";
+
+test("numbers are compared as numbers, whatever letter stands in front", () => {
+  expect(newestFirst(["b999", "b4567", "b1000"])).toEqual(["b4567", "b1000", "b999"]);
+  expect(newestFirst(["1.9.0", "v1.10.0", "1.2"])).toEqual(["v1.10.0", "1.9.0", "1.2"]);
+});
+
+test("what stands before a release is older than it", () => {
+  expect(compareVersions("1.0rc1", "1.0")).toBeLessThan(0);
+  expect(compareVersions("1.0.dev1", "1.0")).toBeLessThan(0);
+  expect(compareVersions("1.0", "1.0.0")).toBe(0);
+  expect(compareVersions("1.0.1", "1.0")).toBeGreaterThan(0);
+});
+
+test("no version is the oldest, and each version is named once", () => {
+  expect(isNewer("1.0", "")).toBe(true);
+  expect(isNewer("", "1.0")).toBe(false);
+  expect(newestFirst(["1.0", "", "1.0"])).toEqual(["1.0"]);
+});

@@ -1,0 +1,40 @@
+// Which of two versions is newer, for order and colour only: what an upgrade is, the server says.
+
+const BEFORE = ["dev", "nightly", "snapshot", "a", "alpha", "b", "beta", "c", "rc", "pre", "preview"];
+
+function parts(version: string): (number | string)[] {
+  const plain = version
+    .trim()
+    .toLowerCase()
+    .replace(/^[a-z][-_.]?(?=\d)/, "");
+  return (plain.match(/\d+|[a-z]+/g) ?? []).map((part) => (/^\d/.test(part) ? Number(part) : part));
+}
+
+function rank(part: number | string | undefined): number {
+  if (part === undefined) return 1;
+  if (typeof part === "string") return BEFORE.includes(part) ? 0 : 2;
+  return part === 0 ? 1 : 3;
+}
+
+/** Above zero: `one` is newer. */
+export function compareVersions(one: string, other: string): number {
+  const a = parts(one);
+  const b = parts(other);
+  if (a.length === 0 || b.length === 0) return Math.sign(a.length - b.length) || one.localeCompare(other);
+  for (let place = 0; place < Math.max(a.length, b.length); place += 1) {
+    const [x, y] = [a[place], b[place]];
+    if (rank(x) !== rank(y)) return rank(x) - rank(y);
+    if (typeof x === "number" && typeof y === "number" && x !== y) return x - y;
+    if (typeof x === "string" && typeof y === "string" && x !== y) return x.localeCompare(y);
+  }
+  return 0;
+}
+
+/** Each version once, newest first. */
+export function newestFirst(versions: Iterable<string>): string[] {
+  return [...new Set(versions)].filter((version) => version !== "").sort((a, b) => compareVersions(b, a));
+}
+
+export function isNewer(version: string, than: string): boolean {
+  return version !== "" && compareVersions(version, than) > 0;
+}

@@ -1,7 +1,7 @@
 """`corral top`: what the models are doing right now, drawn anew each second until Ctrl-C.
 
 Every line fits the terminal, from 80 columns on; what does not fit its height is counted. On a pipe, and with --once,
-it is one look. Limit: rates and times are those of the frontend that answers; busy and waiting are those of all.
+it is one look. Numbers are those of all frontends that the one that answers hears of; it says how many those are.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def _summary(found: LiveOut) -> Iterator[_Line]:
     waiting = sum(model.waiting for model in found.models)
     busy = sum(model.in_flight for model in found.models)
     yield _Line(
-        f"{found.requests_open} open, {found.streams_open} of them streams   {busy} busy and {waiting} waiting on all"
-        f" frontends"
+        f"{found.requests_open} open, {found.streams_open} of them streams   {busy} busy and {waiting} waiting   "
+        f"{'all of one frontend' if found.frontends == 1 else f'{found.frontends} frontends together'}"
     )
     troubles = f"{_number(pace.errors_per_s)} errors/s"
     times = f"TTFT {_seconds(pace.first_byte_s.p50)} (p95 {_seconds(pace.first_byte_s.p95)})"

@@ -57,4 +57,5 @@ def test_show_prints_values_and_origins_without_secrets(corral, worker):
     assert shown["token"]["value"] == "••••"
     assert shown["http_host"] == {
         "key": "http_host", "environment": "CORRAL_HTTP_HOST", "value": "127.0.0.1", "origin": "default",
+        "section": "addresses", "sentence": "Address that the worker's own port is on.", "is_secret": False,
     }  # fmt: skip

@@ -47,6 +47,7 @@ def a_look(**changes: Any) -> dict[str, Any]:
     look: dict[str, Any] = {
         "at": NOON.isoformat(),
         "answered_by": "front-1",
+        "frontends": 2,
         "requests_open": 3,
         "streams_open": 2,
         "pace": a_pace(),
@@ -64,7 +65,7 @@ def test_one_look_shows_models_replicas_and_how_fast_they_are(corral, frontend):
     assert outcome.code == 0
     assert outcome.out.splitlines() == [
         "corral top   12:00:00 UTC   3.2 requests/s   310 tokens/s",
-        "3 open, 2 of them streams   2 busy and 1 waiting on all frontends",
+        "3 open, 2 of them streams   2 busy and 1 waiting   2 frontends together",
         "0.0 errors/s   TTFT 81ms (p95 1.2s)   queue p95 2.0ms   prompts 120 tokens/s",
         "",
         "MODEL, REPLICA             STATE      BUSY  WAIT   REQ/S   TOK/S    TTFT     P95",

@@ -1,0 +1,119 @@
+"""Two frontends on a real bus: one live view."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.streams import Stream, open_stream
+from tests.bus.nats_server import NatsServer
+from tests.insight.records import Request, record
+from tests.serving.scene import put_model, put_replica, settled
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.nodes import joined
+from tests.support.waiting import eventually
+
+Pair = tuple[RunningFrontend, RunningFrontend]
+
+
+@pytest.fixture
+async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with NatsServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def pair(database_url: str, nats: NatsServer) -> AsyncIterator[Pair]:
+    """They share a model, have a replica of it, and nobody decides about that."""
+    async with (
+        running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as one,
+        running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as other,
+    ):
+        for frontend in (one, other):
+            for loop in (frontend.core.replica_loop, frontend.core.scaling_loop, frontend.core.stop_loop):
+                await loop.stop()
+        await put_model(one.database)
+        node = await joined(one, "gpu-a")
+        replica = await put_replica(one.database, node.id, "127.0.0.1:1")
+        await settled(one, other)
+        for frontend, count in ((one, 30), (other, 12)):
+            await frontend.core.insight.tick()
+            for _ in range(count):
+                frontend.core.insight.tally.answered(record(replica_id=replica.id))
+        yield one, other
+
+
+async def live(frontend: RunningFrontend) -> Any:
+    status, found = await frontend.call("GET", "/api/live")
+    assert status == 200, found
+    return found
+
+
+def without_who(found: Any) -> Any:
+    return {name: value for name, value in found.items() if name not in ("at", "answered_by")}
+
+
+@pytest.mark.behaviour("PAGE-37")
+async def test_both_tell_the_same_of_models_replicas_and_requests_and_it_has_those_of_both(pair: Pair) -> None:
+    one, other = pair
+
+    async def same() -> Any:
+        first, second = await live(one), await live(other)
+        answers = sum(one.core.board.sharing.look().total.first_byte)
+        is_whole = first["frontends"] == 2 and answers == 42 and first["models"][0]["pace"] == first["pace"]
+        return first if is_whole and without_who(first) == without_who(second) else None
+
+    found = await eventually(same)
+    (model,) = found["models"]
+    assert model["pace"] == found["pace"] == model["replicas"][0]["pace"]
+    assert found["pace"]["first_byte_s"]["p50"] == pytest.approx(0.1, abs=0.05)
+
+
+@pytest.mark.behaviour("PAGE-37")
+async def test_two_pages_on_two_frontends_show_the_same_requests_in_flight(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    (model,) = (await live(one))["models"]
+    replica_id = model["replicas"][0]["id"]
+    for frontend, count in ((one, 2), (other, 1)):
+        under_way = [Request(("chat", "chat", replica_id)), Request(("chat", "chat", ""))] * count
+        monkeypatch.setattr(frontend.core.insight.fleet, "under_way", lambda under_way=under_way: under_way)
+
+    async def shows_all(stream: Stream) -> None:
+        while True:
+            frame = await stream.next()
+            if frame.event == "live":
+                found = json.loads(frame.data)
+                told = found["models"][0]
+                if (found["requests_open"], told["in_flight"], told["waiting"]) == (6, 3, 3):
+                    return
+
+    async with open_stream(one.url, path="/api/stream") as first, open_stream(other.url, path="/api/stream") as second:
+        await shows_all(first)
+        await shows_all(second)
+
+
+@pytest.mark.behaviour("PAGE-39")
+async def test_a_frontend_that_is_gone_leaves_the_sum_and_without_a_bus_each_has_its_own(
+    pair: Pair, nats: NatsServer
+) -> None:
+    one, other = pair
+
+    async def hears_both() -> bool:
+        return [(await live(frontend))["frontends"] for frontend in pair] == [2, 2]
+
+    await eventually(hears_both)
+    await nats.kill()
+
+    async def is_alone() -> bool:
+        return [(await live(frontend))["frontends"] for frontend in pair] == [1, 1]
+
+    await eventually(is_alone)
+    assert sum(one.core.board.sharing.look().total.first_byte) == 30
+    assert sum(other.core.board.sharing.look().total.first_byte) == 12
+    assert any("bus" in sentence.lower() or "nats" in sentence.lower() for sentence in (await live(one))["degraded"])

@@ -1,0 +1,157 @@
+"""What admins and operators read beside the stream: curves, settings, and who did what."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.app.frontend import shown_settings
+from corral.app.settings import FrontendSettings, load
+from corral.domain.errors import StoreUnavailable
+from corral.insight.history import CLUSTER, NODE
+from corral.store import access as access_store
+from corral.store import nodes as node_store
+from corral.store.database import Transaction
+from tests.api.operations import assert_envelope
+from tests.insight.records import record
+from tests.serving.scene import keep_only_the_feed, settled
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.nodes import GIB, joined
+
+SEED = "SA" + "A" * 56
+
+
+@pytest.fixture
+async def quiet(frontend: RunningFrontend) -> RunningFrontend:
+    await keep_only_the_feed(frontend)
+    return frontend
+
+
+async def note(frontend: RunningFrontend) -> None:
+    frontend.core.board.nodes._read_at = None
+    await frontend.core.board.note()
+
+
+@pytest.mark.behaviour("PAGE-41")
+async def test_curves_tell_of_requests_times_and_memory_and_of_nodes_that_are_there(quiet: RunningFrontend) -> None:
+    status, empty = await quiet.call("GET", "/api/history")
+    assert (status, empty["step_s"]) == (200, 5)
+    first, second = await joined(quiet, "gpu-a"), await joined(quiet, "gpu-b")
+    for node in (first, second):
+        await node.heartbeat(total_vram=24 * GIB, available_vram=18 * GIB)
+    await quiet.core.insight.tick()
+    for _ in range(20):
+        quiet.core.insight.tally.answered(record())
+    await note(quiet)
+    assert (await second.admin("POST", "/drain"))[0] == 200
+    async with quiet.database.transaction() as tx:
+        await node_store.update_node(tx, second.id, {"liveness": "lost"})  # type: ignore[arg-type] # a node's id is text here
+    await note(quiet)
+    _, past = await quiet.call("GET", "/api/history?minutes=60")
+    assert set(past["series"]) == set(CLUSTER)
+    assert {len(values) for values in past["series"].values()} == {len(past["at"])}
+    assert past["series"]["vram_total"][-2:] == pytest.approx([48 * GIB, 24 * GIB], rel=1e-6)
+    assert past["series"]["vram_used"][-2:] == pytest.approx([12 * GIB, 6 * GIB], rel=1e-6)
+    assert past["series"]["requests_per_s"][-1] > 0
+    assert past["series"]["first_byte_p95_s"][-1] == pytest.approx(0.1, abs=0.05)
+    assert past["series"]["waiting"][-1] == past["series"]["in_flight"][-1] == 0
+
+
+@pytest.mark.behaviour("PAGE-41")
+@pytest.mark.parametrize("minutes", ["0", "61", "-5", "many"])
+async def test_no_more_than_an_hour_can_be_asked_for(quiet: RunningFrontend, minutes: str) -> None:
+    status, answer = await quiet.call("GET", f"/api/history?minutes={minutes}")
+    assert status == 400
+    assert "minutes" in assert_envelope(answer)["message"]
+
+
+@pytest.mark.behaviour("PAGE-42")
+async def test_curves_of_a_node_are_found_by_id_and_by_name_and_have_gaps_while_nobody_knows(
+    quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await joined(quiet, "gpu-a")
+    await node.heartbeat(total_ram=64 * GIB, available_ram=60 * GIB, available_disk=100 * GIB)
+    await settled(quiet)
+    await note(quiet)
+    with monkeypatch.context() as outage:
+
+        async def away(_: Transaction) -> list[node_store.NodeReading]:
+            raise StoreUnavailable
+
+        outage.setattr(node_store, "list_readings", away)
+        await note(quiet)
+    await note(quiet)
+    status, past = await quiet.call("GET", f"/api/nodes/{node.id}/history")
+    assert status == 200
+    assert set(past["series"]) == set(NODE)
+    before, between, now = past["series"]["ram_used"][-3:]
+    assert between is None
+    assert [before, now] == pytest.approx([4 * GIB] * 2, rel=1e-6)
+    assert past["series"]["disk_free"][-1] == pytest.approx(100 * GIB, rel=1e-6)
+    assert past["series"]["vram_used"][-1] is None, "what was never told is not zero"
+    assert (await quiet.call("GET", "/api/nodes/gpu-a/history"))[1] == past
+    status, answer = await quiet.call("GET", "/api/nodes/nobody/history")
+    assert status == 404
+    assert_envelope(answer, code="node_not_found")
+
+
+@pytest.mark.behaviour("PAGE-44")
+async def test_admins_see_every_setting_with_where_it_came_from_and_no_secret(database_url: str) -> None:
+    environ = {
+        "CORRAL_DATABASE_URL": "postgresql://corral:hunter2@db:5432/corral",
+        "CORRAL_NATS_URL": "nats://bus:4222",
+        "CORRAL_NATS_ACCOUNT_SEED": SEED,
+        "CORRAL_NODE_LEASE": "50s",
+        "CORRAL_ADMIN_KEY": "ck_0123456789abcdef0123456789abcdef",
+    }
+    loaded = load(FrontendSettings, environ=environ)
+    async with running_frontend(database_url, settings=shown_settings(loaded)) as frontend:
+        status, answer = await frontend.call("GET", "/api/settings")
+        assert status == 200
+        text = str(answer)
+        for secret in ("hunter2", SEED, "ck_0123"):
+            assert secret not in text
+        shown = {one["name"]: one for one in answer["settings"]}
+        assert shown["node_lease"] == {
+            "name": "node_lease",
+            "value": "50s",
+            "source": "environment CORRAL_NODE_LEASE",
+            "section": "nodes",
+            "sentence": "A node that has not been heard of for this long is offline.",
+            "is_secret": False,
+        }
+        assert (shown["admin_key"]["value"], shown["admin_key"]["is_secret"]) == ("••••", True)
+        assert (shown["oidc_issuer"]["value"], shown["oidc_issuer"]["source"]) == (None, "default")
+        assert "general" not in {one["section"] for one in answer["settings"]}, "every setting has its section"
+        assert len(shown) == len(FrontendSettings.model_fields)
+        assert answer["answered_by"] == frontend.core.parts.frontend_id
+
+
+@pytest.mark.behaviour("PAGE-45")
+async def test_admins_page_through_who_did_what_without_gaps_while_more_is_done(quiet: RunningFrontend) -> None:
+    async with quiet.database.transaction() as tx:
+        for number in range(10):
+            await access_store.record(tx, "alice", "node.approve", f"node-{number}", "because")
+    status, page = await quiet.call("GET", "/api/audit?limit=4")
+    assert status == 200
+    newest = page["entries"][0]
+    assert (newest["actor"], newest["action"], newest["target"]) == ("alice", "node.approve", "node-9")
+    assert newest["detail"] == "because"
+    assert newest["at"]
+    seen = [entry["id"] for entry in page["entries"]]
+    while page["next"] is not None:
+        async with quiet.database.transaction() as tx:
+            await access_store.record(tx, "bob", "key.create", "later")
+        _, page = await quiet.call("GET", f"/api/audit?limit=4&before={page['next']}")
+        seen += [entry["id"] for entry in page["entries"]]
+    assert seen == sorted(set(seen), reverse=True)
+    async with quiet.database.transaction() as tx:
+        known = [row["id"] for row in await access_store.list_audit(tx, 500) if row["target"] != "later"]
+    assert seen == known
+
+
+@pytest.mark.behaviour("PAGE-45")
+@pytest.mark.parametrize("query", ["limit=0", "limit=501", "before=0", "before=x"])
+async def test_a_page_of_the_audit_that_makes_no_sense_is_refused(quiet: RunningFrontend, query: str) -> None:
+    status, answer = await quiet.call("GET", f"/api/audit?{query}")
+    assert status == 400
+    assert_envelope(answer)

@@ -1,0 +1,54 @@
+"""The last hour in memory: gaps where nothing was known, and a bound on what it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.insight import history
+from corral.insight.history import CLUSTER, MOMENTS, NODE, NODES_MAX, STEP_S, History
+
+
+@pytest.mark.behaviour("PAGE-41")
+def test_moments_are_told_in_order_as_far_back_as_was_asked_and_unknown_is_a_gap() -> None:
+    kept = History()
+    for number in range(20):
+        kept.add(1000 + number * STEP_S, {"tokens_per_s": number / 10, "vram_used": None}, {})
+    past = kept.cluster(since=1000 + 17 * STEP_S)
+    assert past.at == [1085.0, 1090.0, 1095.0]
+    assert past.series["tokens_per_s"] == [1.7, 1.8, 1.9]
+    assert past.series["vram_used"] == past.series["waiting"] == [None] * 3
+    assert set(past.series) == set(CLUSTER)
+
+
+@pytest.mark.behaviour("PAGE-41")
+def test_an_hour_is_kept_and_no_more() -> None:
+    kept = History()
+    for number in range(MOMENTS * 2 + 7):
+        kept.add(number * 4.5, {"waiting": number}, {"n": {"in_flight": number}})
+    past, node = kept.cluster(since=0.0), kept.node("n", since=0.0)
+    assert len(past.at) == MOMENTS
+    assert past.at[-1] - past.at[0] >= history.KEPT_S - 4.5
+    assert past.at == sorted(past.at)
+    assert past.series["waiting"] == node.series["in_flight"]
+    assert past.series["waiting"][-1] == MOMENTS * 2 + 6
+
+
+@pytest.mark.behaviour("PAGE-42")
+def test_a_node_has_gaps_before_it_came_and_while_nobody_knew_and_is_forgotten_when_it_is_gone() -> None:
+    kept = History()
+    kept.add(0.0, {}, {"a": {"ram_used": 1.0}})
+    kept.add(5.0, {}, {"a": {"ram_used": 2.0}, "b": {"ram_used": 24 * 1024.0**3}})
+    kept.add(10.0, {}, None)
+    kept.add(15.0, {}, {"b": {}})
+    assert kept.node("b", since=0.0).series["ram_used"] == [None, pytest.approx(24 * 1024.0**3, rel=1e-6), None, None]
+    assert kept.node("a", since=0.0).series == {name: [None] * 4 for name in NODE}
+
+
+@pytest.mark.behaviour("PAGE-42")
+def test_more_nodes_than_may_be_kept_take_no_more_room() -> None:
+    kept = History()
+    for _ in range(2):
+        kept.add(0.0, {}, {f"n{number}": {"in_flight": 1} for number in range(NODES_MAX + 100)})
+    assert len(kept._nodes) == NODES_MAX
+    assert kept.node("n0", since=0.0).series["in_flight"] == [1.0, 1.0]
+    assert kept.node(f"n{NODES_MAX + 1}", since=0.0).series["in_flight"] == [None, None]

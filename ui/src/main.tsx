@@ -5,7 +5,7 @@ import { createRoot } from "react-dom/client";
 import { Problem } from "@/api/client";
 import { Toasts } from "@/kit/toasts";
 import { pollWhenLost } from "@/live/connection";
-import { makeRouter } from "@/router";
+import { router } from "@/router";
 import { Door } from "@/shell/Door";
 import { applyTheme } from "@/shell/theme";
 import "@fontsource-variable/instrument-sans/wght.css";
@@ -28,7 +28,6 @@ const queries = new QueryClient({
     },
   },
 });
-const router = makeRouter();
 const element = document.getElementById("page");
 if (element) {
   createRoot(element).render(

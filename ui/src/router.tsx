@@ -13,71 +13,85 @@ import { NotFound, PageFailed, Shell } from "@/shell/Shell";
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: PageFailed });
 const at = <Path extends string>(path: Path) => ({ getParentRoute: () => root, path }) as const;
 
+// Each route by its own name: written inside the list, they would lose the types of their addresses.
+const overview = createRoute({
+  ...at("/"),
+  component: lazyRouteComponent(() => import("@/pages/overview/Overview")),
+});
+const nodes = createRoute({
+  ...at("/nodes"),
+  validateSearch: nodesSearch,
+  component: lazyRouteComponent(() => import("@/pages/nodes/Nodes")),
+});
+const node = createRoute({
+  ...at("/nodes/$node"),
+  validateSearch: nodeSearch,
+  component: lazyRouteComponent(() => import("@/pages/nodes/NodePage")),
+});
+const backends = createRoute({
+  ...at("/backends"),
+  validateSearch: backendsSearch,
+  component: lazyRouteComponent(() => import("@/pages/backends/Backends")),
+});
+const models = createRoute({
+  ...at("/models"),
+  validateSearch: modelsSearch,
+  component: lazyRouteComponent(() => import("@/pages/models/Models")),
+});
+const model = createRoute({
+  ...at("/models/$model"),
+  validateSearch: modelSearch,
+  component: lazyRouteComponent(() => import("@/pages/models/ModelPage")),
+});
+const operations = createRoute({
+  ...at("/operations"),
+  validateSearch: operationsSearch,
+  component: lazyRouteComponent(() => import("@/pages/operations/Operations")),
+});
+const playground = createRoute({
+  ...at("/playground"),
+  validateSearch: playgroundSearch,
+  component: lazyRouteComponent(() => import("@/pages/playground/Playground")),
+});
+const usage = createRoute({
+  ...at("/usage"),
+  validateSearch: usageSearch,
+  component: lazyRouteComponent(() => import("@/pages/usage/Usage")),
+});
+const access = createRoute({
+  ...at("/access"),
+  validateSearch: accessSearch,
+  component: lazyRouteComponent(() => import("@/pages/access/Access")),
+});
+const settings = createRoute({
+  ...at("/settings"),
+  validateSearch: settingsSearch,
+  component: lazyRouteComponent(() => import("@/pages/settings/Settings")),
+});
+
 const tree = root.addChildren([
-  createRoute({ ...at("/"), component: lazyRouteComponent(() => import("@/pages/overview/Overview")) }),
-  createRoute({
-    ...at("/nodes"),
-    validateSearch: nodesSearch,
-    component: lazyRouteComponent(() => import("@/pages/nodes/Nodes")),
-  }),
-  createRoute({
-    ...at("/nodes/$node"),
-    validateSearch: nodeSearch,
-    component: lazyRouteComponent(() => import("@/pages/nodes/NodePage")),
-  }),
-  createRoute({
-    ...at("/backends"),
-    validateSearch: backendsSearch,
-    component: lazyRouteComponent(() => import("@/pages/backends/Backends")),
-  }),
-  createRoute({
-    ...at("/models"),
-    validateSearch: modelsSearch,
-    component: lazyRouteComponent(() => import("@/pages/models/Models")),
-  }),
-  createRoute({
-    ...at("/models/$model"),
-    validateSearch: modelSearch,
-    component: lazyRouteComponent(() => import("@/pages/models/ModelPage")),
-  }),
-  createRoute({
-    ...at("/operations"),
-    validateSearch: operationsSearch,
-    component: lazyRouteComponent(() => import("@/pages/operations/Operations")),
-  }),
-  createRoute({
-    ...at("/playground"),
-    validateSearch: playgroundSearch,
-    component: lazyRouteComponent(() => import("@/pages/playground/Playground")),
-  }),
-  createRoute({
-    ...at("/usage"),
-    validateSearch: usageSearch,
-    component: lazyRouteComponent(() => import("@/pages/usage/Usage")),
-  }),
-  createRoute({
-    ...at("/access"),
-    validateSearch: accessSearch,
-    component: lazyRouteComponent(() => import("@/pages/access/Access")),
-  }),
-  createRoute({
-    ...at("/settings"),
-    validateSearch: settingsSearch,
-    component: lazyRouteComponent(() => import("@/pages/settings/Settings")),
-  }),
+  overview,
+  nodes,
+  node,
+  backends,
+  models,
+  model,
+  operations,
+  playground,
+  usage,
+  access,
+  settings,
 ]);
 
-export function makeRouter() {
-  return createRouter({
-    routeTree: tree,
-    basepath: "/app",
-    defaultPreload: "intent",
-    scrollRestoration: true,
-  });
-}
+export const router = createRouter({
+  routeTree: tree,
+  basepath: "/app",
+  defaultPreload: "intent",
+  scrollRestoration: true,
+});
 
 declare module "@tanstack/react-router" {
   interface Register {
-    router: ReturnType<typeof makeRouter>;
+    router: typeof router;
   }
 }

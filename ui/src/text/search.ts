@@ -21,3 +21,8 @@ export function whole(search: Search, name: string): number | undefined {
   const value = Number(search[name]);
   return Number.isSafeInteger(value) && value > 0 ? value : undefined;
 }
+
+/** What an address says; a link may leave any of it out. */
+export function said<T extends object>(search: T): Partial<T> {
+  return search;
+}

@@ -1,7 +1,7 @@
-import { oneOf, text } from "@/text/search";
+import { oneOf, said, text } from "@/text/search";
 
 export const TABS = ["keys", "users"] as const;
 
 export function accessSearch(search: Record<string, unknown>) {
-  return { tab: oneOf(search, "tab", TABS), q: text(search, "q") };
+  return said({ tab: oneOf(search, "tab", TABS), q: text(search, "q") });
 }

@@ -1,7 +1,7 @@
-import { oneOf, text } from "@/text/search";
+import { oneOf, said, text } from "@/text/search";
 
 export const MODES = ["chat", "embeddings", "speech", "transcription"] as const;
 
 export function playgroundSearch(search: Record<string, unknown>) {
-  return { model: text(search, "model"), mode: oneOf(search, "mode", MODES) };
+  return said({ model: text(search, "model"), mode: oneOf(search, "mode", MODES) });
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from corral.bus.messages import LoadModel
 from corral.domain.errors import BootSuperseded
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica
@@ -20,7 +21,7 @@ from tests.loading.machines import LoadFrontend, ModelWorker, machines, node_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, rows, states, use
 from tests.operations.driving import SteppingClock, set_node
 from tests.operations.fake_bus import SILENT, Hub
-from tests.operations.scene import BOOT, sql
+from tests.operations.scene import BOOT, read, sql
 
 
 @pytest.fixture
@@ -349,3 +350,44 @@ async def test_files_of_models_that_were_deleted_while_a_node_was_none_are_remov
     del held["forgotten"]
     assert await look() == ["forgotten"], "once is enough"
     assert await sql(database, "SELECT 1 FROM model_removals") == []
+
+
+@pytest.mark.behaviour("LOAD-9")
+async def test_an_engine_that_died_idle_is_loaded_once_by_whoever_asks_where_its_worker_starts_it_anew(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    other, one = await machines(database, hub, "a", "b")
+    neighbour = await put_model(database, "neighbour")
+    await put_loaded(database, one.node, neighbour, address="127.0.0.1:8099")
+    model = await put_model(database)
+    row = await put_loaded(database, one.node, model)
+    async with database.transaction() as tx:
+        assert await use_store.remove_refused(tx, row, "nobody listens at its address")
+    request = await ask(frontend, if_cold=True, actor="a request")
+    rule = await ask(frontend, enough=1, actor="rules")
+    assert request.id == rule.id
+    await frontend.run()
+    assert (len(one.loads), len(other.loads)) == (1, 0), "although the other has less to do"
+    assert [command.replica for command in one.loads if isinstance(command, LoadModel)] == [0], "the same key"
+    # Its worker was sooner, and says so.
+    one.run("chat", 0, model.run_hash)
+    await report(frontend, one)
+    await one.load_done()
+    await frontend.run()
+    assert [(each.node_id, each.state) for each in await rows(database, "chat")] == [(one.node, "loaded")]
+
+
+@pytest.mark.behaviour("LOAD-9")
+@pytest.mark.parametrize("wish", [{"if_cold": True}, {"enough": 1}])
+async def test_a_load_that_was_asked_for_when_an_engine_died_is_over_when_it_was_adopted_meanwhile(
+    database: Database, hub: Hub, frontend: LoadFrontend, wish: dict[str, Any]
+) -> None:
+    one, other = await machines(database, hub, "a", "b")
+    model = await put_model(database)
+    operation = await ask(frontend, **wish)
+    one.run("chat", 0, model.run_hash)
+    assert (await report(frontend, one)).adopted == ("chat#0",)
+    await frontend.run()
+    assert (one.loads, other.loads) == ([], [])
+    seen = await read(database, operation)
+    assert (seen.state, seen.message) == ("completed", "chat is loaded already.")

@@ -535,7 +535,12 @@ class Core:
 
     async def _ask_for(self, wish: scaling.Wish) -> OperationId:
         wanted = Wanted(
-            kind=OperationKind.MODEL_LOAD, model=wish.model, count=wish.count, nodes=wish.on, reason=wish.reason
+            kind=OperationKind.MODEL_LOAD,
+            model=wish.model,
+            count=wish.count,
+            nodes=wish.on,
+            reason=wish.reason,
+            enough=wish.enough,
         )
         return (await self.loading.loads.admit(wanted, "rules")).operation.id
 

@@ -63,7 +63,7 @@ class Loads:
 
     async def again(self, tx: Transaction, old: Operation, actor: str) -> Admitted:
         """Exactly the same once more. It is an admin's wish now, so a failure of a moment ago is no answer to it."""
-        wanted = replace(Wanted.from_json(old.request), if_cold=False)
+        wanted = replace(Wanted.from_json(old.request), if_cold=False, enough=None)
         return await self.admit_in(tx, wanted, actor, retry_of=old.id)
 
     async def admit_in(

@@ -31,6 +31,9 @@ from corral.store import rules as rule_store
 from corral.store import staged as staged_store
 from corral.store.database import Transaction
 
+# The pauses of a worker between two starts of an engine that dies are a minute at most.
+RETURNING_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice:
@@ -59,6 +62,8 @@ class Registry:
     selector: Mapping[str, str]
     # An engine has ended there since the last heartbeat: more is free than the node has said.
     settling: frozenset[NodeId] = frozenset()
+    # Their workers may be starting a replica of the model anew.
+    returning: frozenset[NodeId] = frozenset()
 
 
 async def read_registry(tx: Transaction, model: Model, catalog: Builds) -> Registry:
@@ -93,6 +98,7 @@ async def read_registry(tx: Transaction, model: Model, catalog: Builds) -> Regis
         observed=observed_of(await load_store.find_observed(tx, model.name), model.run_hash),
         selector=next((rule.selector for rule in rules if rule.model == model.name), {}),
         settling=await replica_store.list_settling(tx),
+        returning=await replica_store.list_returning(tx, model.name, RETURNING_S),
     )
 
 
@@ -191,6 +197,7 @@ def demand_of(model: Model, wanted: Wanted, registry: Registry, again: Again, ex
         count=wanted.count,
         groups=frozenset(config.groups),
         threads=config.threads,
+        returning=registry.returning,
     )
 
 

@@ -24,6 +24,8 @@ class Wanted:
     run_hash: str = ""
     # Of a load: a replica that is there already is enough.
     if_cold: bool = False
+    # Of a load for a rule: so many in all are enough, whoever has brought them.
+    enough: int | None = None
     # Of an unloading: what is being answered is not waited for.
     is_forced: bool = False
 
@@ -36,6 +38,7 @@ class Wanted:
             "reason": self.reason,
             "run_hash": self.run_hash,
             "if_cold": self.if_cold,
+            "enough": self.enough,
             "is_forced": self.is_forced,
         }
 
@@ -50,5 +53,6 @@ class Wanted:
             reason=value.get("reason", ""),
             run_hash=value.get("run_hash", ""),
             if_cold=value.get("if_cold", False),
+            enough=value.get("enough"),
             is_forced=value.get("is_forced", False),
         )

@@ -44,12 +44,14 @@ _CALLS = ("rule.changed", "model.changed", "replica.removed", "node.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """So many replicas more. `on`: one on each of these nodes; None: wherever it is best."""
+    """So many replicas more. `on`: one on each of these nodes; None: wherever it is best. `enough`: none, once there
+    are so many."""
 
     model: str
     count: int
     on: tuple[str, ...] | None
     reason: str
+    enough: int | None = None
 
 
 Ask = Callable[[Wish], Awaitable[OperationId]]
@@ -180,7 +182,13 @@ class Scaling:
         if is_for_rule and model in self._for_rules:
             # It is on its way, or has ended a moment ago: the next pass knows.
             return False
-        wish = Wish(model=model, count=decision.add, on=decision.on or None, reason=decision.reason)
+        wish = Wish(
+            model=model,
+            count=decision.add,
+            on=decision.on or None,
+            reason=decision.reason,
+            enough=decision.enough,
+        )
         try:
             operation_id = await self._ask(wish)
         except CorralError as error:

@@ -461,6 +461,20 @@ async def list_settling(tx: Transaction) -> frozenset[NodeId]:
     return frozenset(NodeId(row.id) for row in rows)
 
 
+_RETURNING = text("""
+    WITH newest AS (SELECT * FROM outbox ORDER BY number DESC LIMIT 5000)
+    SELECT DISTINCT o.data ->> 'node_id' AS id FROM newest o
+     WHERE o.kind = 'replica.removed' AND o.key = :model AND NOT o.data ? 'address'
+       AND o.at > corral_now() - make_interval(secs => :within_s)
+""")
+
+
+async def list_returning(tx: Transaction, model: str, within_s: float) -> frozenset[NodeId]:
+    """Nodes that lost a replica of it lately without anybody having ended it: their workers may start it anew."""
+    rows = await tx.execute(_RETURNING, {"model": model, "within_s": within_s})
+    return frozenset(NodeId(row.id) for row in rows)
+
+
 async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, holder: str, size_bytes: int) -> None:
     """Set VRAM aside for a load. Two that race wait for each other on the node's row; only what fits is granted.
 

@@ -88,7 +88,7 @@ class LoadKind:
         again = next_try(failures) if failures else Again()
         if again is None:
             return await self._fail(tx, view, failures)
-        if view.wanted.if_cold and not view.operation.targets and await _is_loaded(tx, model):
+        if not view.operation.targets and await _is_enough(tx, view, model):
             return Next(verdict=completed(view, f"{model.name} is loaded already."))
         if self.files.is_fetching(view) or not are_known(model):
             fetching = await self.files.look(tx, view, model, share=FETCH_SHARE)
@@ -211,11 +211,13 @@ def _failures(view: View) -> list[Failure]:
     return [failure for _, failure in sorted(found, key=lambda item: item[0])]
 
 
-async def _is_loaded(tx: Transaction, model: Model) -> bool:
-    return any(
-        replica.state is ReplicaState.LOADED and replica.revision == model.run_hash
-        for replica in await replica_store.list_replicas(tx, model=model.name)
-    )
+async def _is_enough(tx: Transaction, view: View, model: Model) -> bool:
+    """Whether what was asked for has come by itself: an engine that died was started anew and adopted."""
+    enough = 1 if view.wanted.if_cold else view.wanted.enough
+    if enough is None:
+        return False
+    rows = await replica_store.list_replicas(tx, model=model.name)
+    return sum(row.state is ReplicaState.LOADED and row.revision == model.run_hash for row in rows) >= enough
 
 
 async def _still_there(tx: Transaction, view: View) -> dict[str, Replica]:

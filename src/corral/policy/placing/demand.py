@@ -44,6 +44,10 @@ class Demand:
     # How many threads a replica wants. None: half of those that are free.
     threads: int | None = None
 
+    # Nodes whose worker is starting this very replica anew, because its process died: it costs nothing there, and
+    # anywhere else it would be one more.
+    returning: frozenset[NodeId] = frozenset()
+
     # Read for each decision: an operator's switch counts at once. Off: a full disk is a warning.
     is_disk_enforced: bool = True
     # Files lie in a folder that nodes share: nothing is copied.

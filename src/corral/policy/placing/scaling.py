@@ -107,6 +107,8 @@ class Decision:
     """
 
     add: int = 0
+    # For a minimum: so many in all will do, should some come by themselves.
+    enough: int | None = None
     # For a rule that spreads: one on each of these.
     on: tuple[NodeId, ...] = ()
     remove: tuple[str, ...] = ()
@@ -155,7 +157,9 @@ def _to_floor(seen: Situation, least: int, present: int) -> Decision:
             setback=after_setback(seen.rule, seen.now),
             reason=f"{present} of at least {least}, and no node that matches has a free slot.",
         )
-    return Decision(add=min(missing, seen.capacity), signal=Signal.FLOOR, reason=f"{present} of at least {least}.")
+    add = min(missing, seen.capacity)
+    words = f"{present} of at least {least}."
+    return Decision(add=add, enough=present + add, signal=Signal.FLOOR, reason=words)
 
 
 def _for_load(seen: Situation, placed: Sequence[Counted]) -> Decision | None:

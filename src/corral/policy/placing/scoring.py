@@ -48,8 +48,13 @@ class Terms(NamedTuple):
         return sum(self)
 
 
+_NOTHING = Terms(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
 def terms(ask: Ask, room: Room, evict_s: float = 0.0) -> Terms:
     demand, node_id = ask.demand, room.node.id
+    if node_id in demand.returning and not ask.is_taken(node_id):
+        return _NOTHING
     bandwidth = demand.bandwidths.get(node_id) or BANDWIDTH_BYTES_S
     engine = None if demand.engines is None else demand.engines.get(node_id)
     install_s = 0.0

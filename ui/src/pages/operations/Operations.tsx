@@ -1,5 +1,148 @@
-import { PageHead } from "@/kit/Panel";
+// What is under way, what needs somebody, and what has ended. One operation in full stands beside them.
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { type ReactNode, useCallback, useId, useMemo } from "react";
+import { operations } from "@/api/queries";
+import type { HistoryOut, IntentOut, OperationOut } from "@/api/schema";
+import { Answered } from "@/kit/Answered";
+import { Button } from "@/kit/Button";
+import { Empty, PageHead } from "@/kit/Panel";
+import { Card } from "@/pages/operations/Card";
+import { Detail } from "@/pages/operations/Detail";
+import { Filters } from "@/pages/operations/Filters";
+import { Owed } from "@/pages/operations/Owed";
+import { intents as intentsQuery, record as recordQuery } from "@/pages/operations/queries";
+import { Record } from "@/pages/operations/Record";
+import type { OperationsSearch } from "@/pages/operations/search";
+import { type Filter, isFiltered, matches, owedBeside, sections, summary } from "@/pages/operations/sorting";
+import "@/pages/operations/operations.css";
+
+const NOTHING: never[] = [];
 
 export default function Operations() {
-  return <PageHead title="Operations" />;
+  const { operation: shown, kind, outcome, q, node } = useSearch({ from: "/operations" });
+  const filter = useMemo(() => ({ kind, outcome, q, node }), [kind, outcome, q, node]);
+  const navigate = useNavigate({ from: "/operations" });
+  const listed = useQuery(operations);
+  const { data: intents = NOTHING } = useQuery(intentsQuery);
+  const close = useCallback(() => {
+    void navigate({ search: (before: OperationsSearch) => ({ ...before, operation: undefined }) });
+    document.getElementById(`operation-${shown}`)?.focus();
+  }, [navigate, shown]);
+  const dead = intents.filter((intent) => intent.state === "dead").length;
+  return (
+    <>
+      <PageHead title="Operations" note={listed.data && summary(listed.data, dead)} />
+      <div className={shown ? "operations-split" : undefined}>
+        <div className="stack operations-lists">
+          <Filters filter={filter} />
+          <Answered query={listed}>
+            {(all) => <Lists all={all} intents={intents} filter={filter} shown={shown} />}
+          </Answered>
+        </div>
+        {shown && <Detail id={shown} filter={filter} onClose={close} />}
+      </div>
+    </>
+  );
+}
+
+interface ListsProps {
+  all: readonly OperationOut[];
+  intents: readonly IntentOut[];
+  filter: Filter;
+  shown: string | undefined;
+}
+
+function Lists({ all, intents, filter, shown }: ListsProps) {
+  const record = useInfiniteQuery(recordQuery);
+  const pages: HistoryOut[] = record.data?.pages ?? NOTHING;
+  const { underWay, failed } = sections(all.filter((operation) => matches(operation, filter)));
+  const records = pages.flatMap((page) => page.operations).filter((one) => matches(one, filter));
+  const owed = owedBeside(matching(intents, filter), all);
+  const isEmpty =
+    underWay.length + failed.length + owed.dead.length + owed.open.length + records.length === 0;
+  const cards = (some: readonly OperationOut[]) => (
+    <ul className="plain stack">
+      {some.map((one) => (
+        <Card key={one.id} operation={one} filter={filter} isOpen={one.id === shown} />
+      ))}
+    </ul>
+  );
+  return (
+    <>
+      {(failed.length > 0 || owed.dead.length > 0) && (
+        <Section title="Needs attention">
+          {failed.length > 0 && cards(failed)}
+          {owed.dead.length > 0 && <Owed intents={owed.dead} filter={filter} />}
+        </Section>
+      )}
+      {underWay.length > 0 && <Section title="In progress">{cards(underWay)}</Section>}
+      {owed.open.length > 0 && (
+        <Section title="Owed by nodes">
+          <Owed intents={owed.open} filter={filter} />
+        </Section>
+      )}
+      <Answered query={record}>
+        {() =>
+          (records.length > 0 || record.hasNextPage) && (
+            <Record
+              records={records}
+              filter={filter}
+              stale={pages[0]?.stale}
+              shown={shown}
+              onOlder={record.hasNextPage ? () => void record.fetchNextPage() : null}
+              isReading={record.isFetchingNextPage}
+            />
+          )
+        }
+      </Answered>
+      {isEmpty && record.data && !record.hasNextPage && <Nothing filter={filter} />}
+    </>
+  );
+}
+
+/** A debt is about a backend on a node, and has not ended. */
+function matching(intents: readonly IntentOut[], { kind, outcome, q, node }: Filter): IntentOut[] {
+  if ((kind && kind !== "backends") || outcome) return [];
+  const wanted = q?.trim().toLowerCase();
+  return intents.filter(
+    (intent) =>
+      (!node || intent.node_name === node || intent.node_id === node) &&
+      (!wanted ||
+        `${intent.backend} ${intent.node_name} ${intent.error ?? ""}`.toLowerCase().includes(wanted)),
+  );
+}
+
+function Section({ title, children }: { title: string; children: ReactNode }) {
+  const id = useId();
+  return (
+    <section className="stack tight" aria-labelledby={id}>
+      <h2 id={id}>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+function Nothing({ filter }: { filter: Filter }) {
+  const navigate = useNavigate({ from: "/operations" });
+  if (isFiltered(filter)) {
+    return (
+      <Empty title="Nothing matches these filters.">
+        <Button
+          small
+          onClick={() =>
+            void navigate({ search: (before: OperationsSearch) => ({ operation: before.operation }) })
+          }
+        >
+          Show everything
+        </Button>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="Nothing has been done here yet.">
+      Install an engine on the <Link to="/backends">page of backends</Link>, or a model on the{" "}
+      <Link to="/models">page of models</Link>: what comes of it is shown here.
+    </Empty>
+  );
 }

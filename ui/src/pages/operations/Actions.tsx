@@ -1,0 +1,44 @@
+// The buttons of an operation. What cannot be taken back is asked for first; what fails says so beside them.
+import { useState } from "react";
+import { useAct } from "@/api/operations";
+import type { OperationInFull, OperationOut } from "@/api/schema";
+import { Button } from "@/kit/Button";
+import { Confirm } from "@/kit/Confirm";
+import { Trouble } from "@/kit/Trouble";
+import { type Offer, offers } from "@/pages/operations/offers";
+import { called } from "@/text/operation";
+
+export function Actions({ operation }: { operation: OperationOut | OperationInFull }) {
+  const acting = useAct(operation.id);
+  const [asked, setAsked] = useState<Offer | null>(null);
+  const offered = offers(operation);
+  if (offered.length === 0 && !acting.error) return null;
+  const what = called(operation);
+  return (
+    <div className="operations-actions">
+      {offered.map((offer) => (
+        <Button
+          key={offer.act}
+          small
+          icon={offer.icon}
+          aria-label={`${offer.label}: ${what}`}
+          busy={acting.isPending && acting.variables === offer.act}
+          onClick={() => (offer.asks ? setAsked(offer) : acting.mutate(offer.act))}
+        >
+          {offer.label}
+        </Button>
+      ))}
+      <Trouble error={asked ? null : acting.error} />
+      {asked && (
+        <Confirm
+          title={`${asked.label} the ${what}?`}
+          verb={`${asked.label} it`}
+          onConfirm={() => acting.mutateAsync(asked.act)}
+          onClose={() => setAsked(null)}
+        >
+          <p>{asked.asks}</p>
+        </Confirm>
+      )}
+    </div>
+  );
+}

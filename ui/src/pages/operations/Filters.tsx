@@ -1,0 +1,57 @@
+// Kind, outcome, node and text; all of it in the address.
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { nodes } from "@/api/queries";
+import { Search, Segments, Select } from "@/kit/fields";
+import { KINDS, type OperationsSearch, OUTCOMES } from "@/pages/operations/search";
+import type { Filter } from "@/pages/operations/sorting";
+
+const LABELS = { models: "Models", backends: "Backends", cluster: "Loads and staging" } as const;
+const ALL = "";
+
+export function Filters({ filter }: { filter: Filter }) {
+  const navigate = useNavigate({ from: "/operations" });
+  const { data: known = [] } = useQuery(nodes);
+  const change = (changed: Partial<Filter>) =>
+    void navigate({ search: (before: OperationsSearch) => ({ ...before, ...changed }), replace: true });
+  const names = known.map((node) => node.name).sort();
+  if (filter.node && !names.includes(filter.node)) names.push(filter.node);
+  return (
+    <search className="operations-filters">
+      <Segments
+        label="Kind"
+        value={filter.kind ?? "all"}
+        options={[
+          { value: "all" as const, label: "All" },
+          ...KINDS.map((kind) => ({ value: kind, label: LABELS[kind] })),
+        ]}
+        onChange={(kind) => change({ kind: kind === "all" ? undefined : kind })}
+      />
+      <Select
+        label="Outcome"
+        value={filter.outcome ?? ALL}
+        onChange={(event) => change({ outcome: OUTCOMES.find((one) => one === event.target.value) })}
+      >
+        <option value={ALL}>Any</option>
+        {OUTCOMES.map((outcome) => (
+          <option key={outcome}>{outcome}</option>
+        ))}
+      </Select>
+      <Select
+        label="Node"
+        value={filter.node ?? ALL}
+        onChange={(event) => change({ node: event.target.value || undefined })}
+      >
+        <option value={ALL}>Any</option>
+        {names.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </Select>
+      <Search
+        label="Search operations"
+        value={filter.q ?? ""}
+        onChange={(q) => change({ q: q || undefined })}
+      />
+    </search>
+  );
+}

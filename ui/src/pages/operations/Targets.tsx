@@ -1,0 +1,78 @@
+// The nodes of an operation, each with its own progress; those of a rolling upgrade by wave.
+import { Link } from "@tanstack/react-router";
+import { memo } from "react";
+import type { TargetOut } from "@/api/schema";
+import { Progress } from "@/kit/measures";
+import { Pill } from "@/kit/status";
+import { paceOfTarget } from "@/live/paces";
+import { Amount } from "@/pages/operations/Amount";
+import { waves } from "@/pages/operations/sorting";
+import { percent } from "@/text/format";
+import { targetWord } from "@/text/operation";
+
+interface TargetsProps {
+  operation: string;
+  targets: readonly TargetOut[];
+  /** Not where the errors stand above already. */
+  withFaults?: boolean;
+}
+
+export function Targets({ operation, targets, withFaults = true }: TargetsProps) {
+  return (
+    <div className="operations-targets">
+      {waves(targets).map(({ wave, title, targets: inIt }) => (
+        <div key={wave} className="operations-wave">
+          {title && <h4>{title}</h4>}
+          <ul className="plain">
+            {inIt.map((target) => (
+              <Target key={target.node_id} operation={operation} target={target} withFault={withFaults} />
+            ))}
+          </ul>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+interface TargetProps {
+  operation: string;
+  target: TargetOut;
+  withFault: boolean;
+}
+
+const Target = memo(function Target({ operation, target, withFault }: TargetProps) {
+  const { text, tone } = targetWord(target);
+  const isMoving = target.state === "working" || target.state === "unconfirmed";
+  return (
+    <li className="operations-target">
+      <Link to="/nodes/$node" params={{ node: target.node_name }} className="operations-node cut">
+        {target.node_name}
+      </Link>
+      <Pill tone={tone}>{text}</Pill>
+      <span className="operations-numbers">
+        {isMoving && (
+          <Amount current={target.current} total={target.total} pace={paceOfTarget(operation, target)} />
+        )}
+        <Versions target={target} />
+        {isMoving && <span className="number operations-percent">{percent(target.percentage)}</span>}
+      </span>
+      {isMoving && (
+        <Progress
+          value={target.percentage > 0 ? target.percentage : null}
+          label={`${target.node_name}: ${text}`}
+        />
+      )}
+      {withFault && target.error && <p className="small bad-text operations-fault">{target.error}</p>}
+    </li>
+  );
+});
+
+function Versions({ target }: { target: TargetOut }) {
+  if (!target.version) return null;
+  const isChange = target.previous_version !== "" && target.previous_version !== target.version;
+  return (
+    <span className="number soft">
+      {isChange ? `${target.previous_version} → ${target.version}` : target.version}
+    </span>
+  );
+}

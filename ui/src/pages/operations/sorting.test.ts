@@ -1,0 +1,113 @@
+import { expect, test } from "vitest";
+import type { IntentOut, OperationOut, RecordOut, TargetOut } from "@/api/schema";
+import { offers } from "@/pages/operations/offers";
+import { familyOf, matches, owedBeside, sections, summary, waves } from "@/pages/operations/sorting";
+
+const operation = (more: Partial<OperationOut>): OperationOut =>
+  ({
+    id: "1",
+    kind: "backend_install",
+    state: "running",
+    name: "hello",
+    fullName: "hello",
+    message: "",
+    createdBy: "admin",
+    createdAt: "2026-01-01T00:00:00Z",
+    cancellable: true,
+    nodes: [{ node_id: "n1", node_name: "gpu-a" }],
+    ...more,
+  }) as OperationOut;
+const record = (more: Partial<RecordOut>): RecordOut =>
+  ({ ...operation({}), nodes: undefined, outcome: "completed", ...more }) as unknown as RecordOut;
+
+test("loads and staging are the cluster's, installs those of models and backends", () => {
+  expect(
+    ["model_install", "model_delete", "model_load", "model_stage", "backend_upgrade"].map(familyOf),
+  ).toEqual(["models", "models", "cluster", "cluster", "backends"]);
+});
+
+test("a filter looks at kind, outcome, text and any node of the operation", () => {
+  expect(matches(operation({}), {} as never)).toBe(true);
+  const filter = { kind: undefined, outcome: undefined, q: undefined, node: undefined };
+  expect(matches(operation({}), { ...filter, kind: "models" })).toBe(false);
+  expect(matches(operation({}), { ...filter, node: "gpu-a" })).toBe(true);
+  expect(matches(operation({}), { ...filter, node: "gpu-b" })).toBe(false);
+  expect(matches(operation({}), { ...filter, q: " GPU-A" })).toBe(true);
+  expect(matches(operation({}), { ...filter, outcome: "failed" })).toBe(false);
+  expect(matches(operation({ state: "failed" }), { ...filter, outcome: "failed" })).toBe(true);
+  expect(matches(record({ outcome: "cancelled" }), { ...filter, outcome: "cancelled" })).toBe(true);
+  expect(matches(record({ nodeName: "gpu-b" }), { ...filter, node: "gpu-b" })).toBe(true);
+});
+
+test("a failure is never under way, what runs comes before what waits, and what has ended is gone", () => {
+  const { underWay, failed } = sections([
+    operation({ id: "owed", state: "completed_with_pending" }),
+    operation({ id: "queued", state: "queued" }),
+    operation({ id: "failed", state: "failed" }),
+    operation({ id: "running" }),
+    operation({ id: "done", state: "completed" }),
+  ]);
+  expect(underWay.map(({ id }) => id)).toEqual(["running", "queued", "owed"]);
+  expect(failed.map(({ id }) => id)).toEqual(["failed"]);
+});
+
+test("the counts say one and many, and nothing instead of zero", () => {
+  expect(summary([], 0)).toBe("Nothing is under way.");
+  expect(summary([operation({})], 0)).toBe("1 in progress.");
+  expect(summary([operation({}), operation({ state: "failed" })], 0)).toBe(
+    "1 in progress, 1 needs attention.",
+  );
+  expect(summary([operation({ state: "failed" })], 1)).toBe("2 need attention.");
+});
+
+test("a debt is shown if it was given up, failed before, or belongs to nothing that is on screen", () => {
+  const intent = (more: Partial<IntentOut>): IntentOut =>
+    ({
+      node_id: "n1",
+      backend: "hello",
+      state: "open",
+      attempts: 0,
+      operation_id: "1",
+      ...more,
+    }) as IntentOut;
+  const all = [
+    intent({}),
+    intent({ backend: "far", attempts: 2 }),
+    intent({ backend: "gone", state: "dead", attempts: 10 }),
+    intent({ backend: "owed", operation_id: "2" }),
+  ];
+  const { dead, open } = owedBeside(all, [
+    operation({}),
+    operation({ id: "2", state: "completed_with_pending" }),
+  ]);
+  expect(dead.map(({ backend }) => backend)).toEqual(["gone"]);
+  expect(open.map(({ backend }) => backend)).toEqual(["far", "owed"]);
+});
+
+test("waves are told apart if there are several", () => {
+  const target = (wave: number, state: string): TargetOut =>
+    ({ wave, state, node_id: `${wave}` }) as TargetOut;
+  expect(waves([target(0, "working")])[0]?.title).toBeNull();
+  expect(
+    waves([target(1, "error"), target(0, "success"), target(2, "skipped"), target(3, "queued")]).map(
+      ({ title }) => title,
+    ),
+  ).toEqual([
+    "Wave 1 of 4: done",
+    "Wave 2 of 4: failed on 1 node",
+    "Wave 3 of 4: skipped",
+    "Wave 4 of 4: waits",
+  ]);
+});
+
+test("what can be done depends on how it stands", () => {
+  const acts = (more: Partial<OperationOut> & { dismissedAt?: string }) =>
+    offers({ ...operation({}), ...more }).map((offer) => offer.act);
+  expect(acts({})).toEqual(["pause", "cancel"]);
+  expect(acts({ cancellable: false })).toEqual([]);
+  expect(acts({ state: "paused" })).toEqual(["resume", "cancel"]);
+  expect(acts({ state: "failed" })).toEqual(["retry", "dismiss"]);
+  expect(acts({ state: "failed", dismissedAt: "2026-01-01T00:00:00Z" })).toEqual(["retry"]);
+  expect(acts({ state: "completed_with_pending" })).toEqual(["cancel"]);
+  expect(acts({ state: "completed" })).toEqual([]);
+});

@@ -17,7 +17,7 @@ export function bytes(value: number | null | undefined): string {
 
 /** `3.1 of 24 GiB`: the unit is said once. */
 export function bytesOf(part: number | null | undefined, whole: number | null | undefined): string {
-  if (whole == null) return bytes(part);
+  if (whole == null || part == null) return bytes(part ?? whole);
   const [size = "", unit = ""] = bytes(part).split(" ");
   const all = bytes(whole);
   return all.endsWith(` ${unit}`) && unit ? `${size} of ${all}` : `${bytes(part)} of ${all}`;

@@ -33,7 +33,7 @@ function LoadSeen({ model }: { model: string }) {
   const where = load.nodeName ? ` on ${load.nodeName}` : "";
   return (
     <Line
-      text={`Loading ${model}${where}: ${load.message || load.phase || "beginning"}`}
+      text={load.message || `Loading ${model}${where}`}
       detail={load.totalBytes ? bytesOf(load.currentBytes, load.totalBytes) : ""}
       value={load.progress || null}
     />

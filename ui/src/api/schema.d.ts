@@ -1,5 +1,21 @@
 // Written by `npm run types` from docs/reference/openapi.json. Do not edit by hand.
 export interface paths {
+    "/api/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_audit_api_audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/backend-intents": {
         parameters: {
             query?: never;
@@ -320,6 +336,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["explain_api_explain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/files": {
         parameters: {
             query?: never;
@@ -378,6 +410,22 @@ export interface paths {
         get: operations["export_fleet_api_fleet_get"];
         put?: never;
         post: operations["apply_fleet_api_fleet_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["cluster_history_api_history_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1040,6 +1088,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/nodes/{node}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["node_history_api_nodes__node__history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/nodes/{node}/labels": {
         parameters: {
             query?: never;
@@ -1504,6 +1568,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["settings_api_settings_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["everything_api_stream_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tokens": {
         parameters: {
             query?: never;
@@ -1819,6 +1915,37 @@ export interface components {
             /** Warnings */
             warnings?: string[];
         };
+        /** AuditEntryOut */
+        AuditEntryOut: {
+            /** Action */
+            action: string;
+            /** Actor */
+            actor: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Detail */
+            detail: string;
+            /** Id */
+            id: number;
+            /** Target */
+            target: string;
+        };
+        /** AuditOut */
+        AuditOut: {
+            /**
+             * Entries
+             * @description The newest first.
+             */
+            entries: components["schemas"]["AuditEntryOut"][];
+            /**
+             * Next
+             * @description Send it as `before` for the next page; null: this was the last one.
+             */
+            next: number | null;
+        };
         /**
          * BackendsReportIn
          * @description Everything that a worker has, at once: what is not in it is not there.
@@ -1905,6 +2032,58 @@ export interface components {
              * @default
              */
             version: string;
+        };
+        /**
+         * CandidateOut
+         * @description A replica that is given requests, with the numbers that a pick goes by.
+         */
+        CandidateOut: {
+            /** Breaker */
+            breaker: string;
+            /**
+             * Capacity
+             * @description How many it works on at a time.
+             */
+            capacity: number;
+            /**
+             * Expected S
+             * @description Seconds until it would have answered one more request; null: it takes none now.
+             */
+            expected_s: number | null;
+            /**
+             * Free Bytes
+             * @description Memory free on its node; who has most goes first where nothing else differs.
+             */
+            free_bytes: number;
+            /**
+             * In Flight
+             * @description Requests there, of all frontends.
+             */
+            in_flight: number;
+            /**
+             * Is Learnt
+             * @description From its own answers; otherwise those of the others, or a second.
+             */
+            is_learnt: boolean;
+            /**
+             * Is Picked
+             * @description It would get the next request.
+             */
+            is_picked: boolean;
+            /**
+             * Node
+             * @description Name of its node.
+             */
+            node: string;
+            /** Replica Id */
+            replica_id: string;
+            /**
+             * Seconds
+             * @description How long an answer takes there.
+             */
+            seconds: number;
+            /** Sentence */
+            sentence: string;
         };
         /** CapabilitiesListOut */
         CapabilitiesListOut: {
@@ -2340,6 +2519,48 @@ export interface components {
             is_observed: boolean;
             /** Size Bytes */
             size_bytes?: number | null;
+        };
+        /** ExplainIn */
+        ExplainIn: {
+            /**
+             * Model
+             * @description A model's name or one of its aliases.
+             */
+            model: string;
+        };
+        /** ExplainOut */
+        ExplainOut: {
+            /**
+             * Answered By
+             * @description The frontend that has answered: each picks by what it knows itself.
+             */
+            answered_by: string;
+            /**
+             * Candidates
+             * @description In the order in which they would be picked.
+             */
+            candidates: components["schemas"]["CandidateOut"][];
+            /** Left Out */
+            left_out?: components["schemas"]["LeftOutOut"][];
+            /**
+             * Message
+             * @description What would happen, as a sentence.
+             */
+            message: string;
+            /** Model */
+            model: string;
+            /**
+             * Picked
+             * @description The replica; null: the request would wait, for its turn or for a load.
+             */
+            picked: string | null;
+            /** Policy */
+            policy: string;
+            /**
+             * Waiting
+             * @description Requests that wait for this model here, and would have their turn before.
+             */
+            waiting: number;
         };
         /**
          * ExternalIn
@@ -3311,6 +3532,18 @@ export interface components {
             term: number;
         };
         /**
+         * LeftOutOut
+         * @description A replica that is loaded and is given no requests.
+         */
+        LeftOutOut: {
+            /** Node */
+            node: string;
+            /** Replica Id */
+            replica_id: string;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
          * LimitIn
          * @description How much a key may ask of one model, or of all together.
          */
@@ -3368,11 +3601,14 @@ export interface components {
              */
             waiting: number;
         };
-        /** LiveOut */
+        /**
+         * LiveOut
+         * @description In `GET /api/stream` what is at its default is left out, and an absent pace is one of zeros.
+         */
         LiveOut: {
             /**
              * Answered By
-             * @description The frontend that has answered; rates and times are its own.
+             * @description The frontend that has answered.
              */
             answered_by: string;
             /**
@@ -3386,6 +3622,12 @@ export interface components {
              */
             degraded?: string[];
             /**
+             * Frontends
+             * @description How many frontends are in these numbers; one: those of the frontend that answers only.
+             * @default 1
+             */
+            frontends: number;
+            /**
              * Idle Models
              * @description Models that nobody asks for and that are not loaded.
              */
@@ -3398,12 +3640,12 @@ export interface components {
             pace?: components["schemas"]["PaceOut"];
             /**
              * Requests Open
-             * @description Through this frontend.
+             * @description Requests that have not ended.
              */
             requests_open: number;
             /**
              * Streams Open
-             * @description Through this frontend.
+             * @description How many of them are streams.
              */
             streams_open: number;
         };
@@ -3511,7 +3753,15 @@ export interface components {
             bytes_sent?: number | null;
             /** Eta Seconds */
             eta_seconds?: number | null;
-            /** File Name */
+            /**
+             * File Index
+             * @description Which of the model's files that is, from 1.
+             */
+            file_index?: number | null;
+            /**
+             * File Name
+             * @description The file that moved last.
+             */
             file_name?: string | null;
             /**
              * Message
@@ -3533,13 +3783,23 @@ export interface components {
             state: string;
             /** Total Bytes */
             total_bytes?: number | null;
+            /** Total Files */
+            total_files?: number | null;
         };
-        /** LoginIn */
+        /**
+         * LoginIn
+         * @description Either a name and its password, or a key.
+         */
         LoginIn: {
+            /**
+             * Key
+             * @description An API key; the session may what it may, and ends with it.
+             */
+            key?: string | null;
             /** Name */
-            name: string;
+            name?: string | null;
             /** Password */
-            password: string;
+            password?: string | null;
         };
         /** LogLineOut */
         LogLineOut: {
@@ -4255,8 +4515,7 @@ export interface components {
         };
         /**
          * PaceOut
-         * @description How fast something goes, through the frontend that answers: rates of the last ten seconds, times of the last
-         *     minute.
+         * @description How fast something goes, through all frontends: rates of the last ten seconds, times of the last minute.
          */
         PaceOut: {
             /**
@@ -4294,6 +4553,26 @@ export interface components {
             detail: string;
             /** State */
             state: string;
+        };
+        /**
+         * PastOut
+         * @description Curves: as many values for each name as there are times. Null: not known at that time.
+         */
+        PastOut: {
+            /**
+             * At
+             * @description Seconds since 1970.
+             */
+            at: number[];
+            /** Series */
+            series: {
+                [key: string]: (number | null)[];
+            };
+            /**
+             * Step S
+             * @description How far the times are apart, about.
+             */
+            step_s: number;
         };
         /**
          * PlacedOut
@@ -4743,6 +5022,11 @@ export interface components {
              * @default backend
              */
             node_type: string;
+            /**
+             * Running
+             * @description Engines that are ready and outlived an earlier process of this worker: they go on answering.
+             */
+            running?: components["schemas"]["SurvivorIn"][];
             /** System */
             system?: string | null;
             /**
@@ -5047,6 +5331,46 @@ export interface components {
          * @enum {string}
          */
         Scope: "admin" | "operate" | "infer";
+        /** SettingOut */
+        SettingOut: {
+            /**
+             * Is Secret
+             * @description Its value is never told.
+             */
+            is_secret: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Section
+             * @description What it is about.
+             */
+            section: string;
+            /**
+             * Sentence
+             * @description What it does.
+             */
+            sentence: string;
+            /**
+             * Source
+             * @description Where it came from.
+             */
+            source: string;
+            /**
+             * Value
+             * @description As it would be written. Null: not set, and there is no default.
+             */
+            value: string | null;
+        };
+        /** SettingsOut */
+        SettingsOut: {
+            /**
+             * Answered By
+             * @description The frontend whose settings these are; others may have been given others.
+             */
+            answered_by: string;
+            /** Settings */
+            settings: components["schemas"]["SettingOut"][];
+        };
         /** SkippedOut */
         SkippedOut: {
             /** Node Id */
@@ -5272,6 +5596,23 @@ export interface components {
              * @description Those that reached a replica, or failed in the gateway or the engine.
              */
             requests: number;
+        };
+        /**
+         * SurvivorIn
+         * @description An engine that outlived the worker which started it.
+         */
+        SurvivorIn: {
+            /** Address */
+            address: string;
+            /** Model */
+            model: string;
+            /** Replica */
+            replica: number;
+            /**
+             * Revision
+             * @description The run hash of its load.
+             */
+            revision: string;
         };
         /**
          * TakenOut
@@ -5836,11 +6177,14 @@ export type ApplyIn = components['schemas']['ApplyIn'];
 export type ApplyModelIn = components['schemas']['ApplyModelIn'];
 export type ApproveOut = components['schemas']['ApproveOut'];
 export type AskedModelOut = components['schemas']['AskedModelOut'];
+export type AuditEntryOut = components['schemas']['AuditEntryOut'];
+export type AuditOut = components['schemas']['AuditOut'];
 export type BackendsReportIn = components['schemas']['BackendsReportIn'];
 export type BootIn = components['schemas']['BootIn'];
 export type BudgetIn = components['schemas']['BudgetIn'];
 export type BudgetOut = components['schemas']['BudgetOut'];
 export type BuildOut = components['schemas']['BuildOut'];
+export type CandidateOut = components['schemas']['CandidateOut'];
 export type CapabilitiesListOut = components['schemas']['CapabilitiesListOut'];
 export type CapabilitiesOut = components['schemas']['CapabilitiesOut'];
 export type CatalogEntryOut = components['schemas']['CatalogEntryOut'];
@@ -5862,6 +6206,8 @@ export type EmbeddingsIn = components['schemas']['EmbeddingsIn'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorOut = components['schemas']['ErrorOut'];
 export type EstimateOut = components['schemas']['EstimateOut'];
+export type ExplainIn = components['schemas']['ExplainIn'];
+export type ExplainOut = components['schemas']['ExplainOut'];
 export type ExternalIn = components['schemas']['ExternalIn'];
 export type FileOut = components['schemas']['FileOut'];
 export type FilesCollectedOut = components['schemas']['FilesCollectedOut'];
@@ -5897,6 +6243,7 @@ export type KeyOut = components['schemas']['KeyOut'];
 export type KeyPatch = components['schemas']['KeyPatch'];
 export type KnownOut = components['schemas']['KnownOut'];
 export type LeaderOut = components['schemas']['LeaderOut'];
+export type LeftOutOut = components['schemas']['LeftOutOut'];
 export type LimitIn = components['schemas']['LimitIn'];
 export type LimitOut = components['schemas']['LimitOut'];
 export type LiveModel = components['schemas']['LiveModel'];
@@ -5927,6 +6274,7 @@ export type OperationOut = components['schemas']['OperationOut'];
 export type OperationsOut = components['schemas']['OperationsOut'];
 export type PaceOut = components['schemas']['PaceOut'];
 export type PartOut = components['schemas']['PartOut'];
+export type PastOut = components['schemas']['PastOut'];
 export type PlacedOut = components['schemas']['PlacedOut'];
 export type PlaceOut = components['schemas']['PlaceOut'];
 export type PlanIn = components['schemas']['PlanIn'];
@@ -5951,6 +6299,8 @@ export type RotateIn = components['schemas']['RotateIn'];
 export type RuleOut = components['schemas']['RuleOut'];
 export type SavedOut = components['schemas']['SavedOut'];
 export type Scope = components['schemas']['Scope'];
+export type SettingOut = components['schemas']['SettingOut'];
+export type SettingsOut = components['schemas']['SettingsOut'];
 export type SkippedOut = components['schemas']['SkippedOut'];
 export type SlotsIn = components['schemas']['SlotsIn'];
 export type SlotsOut = components['schemas']['SlotsOut'];
@@ -5964,6 +6314,7 @@ export type StoppedOut = components['schemas']['StoppedOut'];
 export type StoredFileOut = components['schemas']['StoredFileOut'];
 export type StrategyIn = components['schemas']['StrategyIn'];
 export type SumsOut = components['schemas']['SumsOut'];
+export type SurvivorIn = components['schemas']['SurvivorIn'];
 export type TakenOut = components['schemas']['TakenOut'];
 export type TargetInFull = components['schemas']['TargetInFull'];
 export type TargetOut = components['schemas']['TargetOut'];
@@ -5987,6 +6338,30 @@ export type WaysOut = components['schemas']['WaysOut'];
 export type WishIn = components['schemas']['WishIn'];
 export type $defs = Record<string, never>;
 export interface operations {
+    list_audit_api_audit_get: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditOut"];
+                };
+            };
+        };
+    };
     list_intents_api_backend_intents_get: {
         parameters: {
             query?: never;
@@ -6492,6 +6867,30 @@ export interface operations {
             };
         };
     };
+    explain_api_explain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExplainIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExplainOut"];
+                };
+            };
+        };
+    };
     list_files_api_files_get: {
         parameters: {
             query?: {
@@ -6621,6 +7020,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FleetOut"];
+                };
+            };
+        };
+    };
+    cluster_history_api_history_get: {
+        parameters: {
+            query?: {
+                /** @description How far back. */
+                minutes?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PastOut"];
                 };
             };
         };
@@ -7885,6 +8307,31 @@ export interface operations {
             };
         };
     };
+    node_history_api_nodes__node__history_get: {
+        parameters: {
+            query?: {
+                /** @description How far back. */
+                minutes?: number;
+            };
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PastOut"];
+                };
+            };
+        };
+    };
     show_labels_api_nodes__node__labels_get: {
         parameters: {
             query?: never;
@@ -8782,6 +9229,49 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["WaysOut"];
                 };
+            };
+        };
+    };
+    settings_api_settings_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsOut"];
+                };
+            };
+        };
+    };
+    everything_api_stream_get: {
+        parameters: {
+            query?: {
+                /** @description As `Last-Event-ID`, which wins. */
+                after?: string | null;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

@@ -1,0 +1,119 @@
+// The files of a model: their contents, and who holds them.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { cluster } from "@/api/queries";
+import type { ModelOut } from "@/api/schema";
+import { Answered } from "@/kit/Answered";
+import { Empty, Panel } from "@/kit/Panel";
+import { Tag } from "@/kit/status";
+import { filesOf, type HeldFile } from "@/pages/models/calls";
+import { bytes } from "@/text/format";
+
+const SHORT = 12;
+
+export function Files({ model }: { model: ModelOut }) {
+  const held = useQuery(filesOf(model.name));
+  const { data: here } = useQuery(cluster);
+  const names = new Map((here?.frontends ?? []).map((one) => [one.id, `${one.host}:${one.port}`]));
+  if (model.files == null) return <Sources model={model} />;
+  if (model.files.length === 0) return <Empty title="This model has no files.">Its engine needs none.</Empty>;
+  const files = model.files;
+  return (
+    <Answered query={held}>
+      {(contents) => {
+        const bySha = new Map(contents.map((one) => [one.sha256, one]));
+        return (
+          <Panel
+            title="Files"
+            note={`${bytes(model.payload_bytes)} in all. A content is kept once, whoever uses it.`}
+          >
+            <div className="table-box">
+              <table>
+                <thead>
+                  <tr>
+                    <th>File</th>
+                    <th className="right">Size</th>
+                    <th>Content</th>
+                    <th>Held by frontends</th>
+                    <th>Held by nodes</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {files.map((file) => (
+                    <tr key={file.path}>
+                      <td>{file.path}</td>
+                      <td className="right number">{bytes(file.size_bytes)}</td>
+                      <td>
+                        <code title={file.sha256}>{file.sha256.slice(0, SHORT)}</code>
+                      </td>
+                      <td>
+                        <Frontends held={bySha.get(file.sha256)} names={names} />
+                      </td>
+                      <td>
+                        <Nodes model={model} held={bySha.get(file.sha256)} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          </Panel>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function Frontends({ held, names }: { held: HeldFile | undefined; names: Map<string, string> }) {
+  if (!held || held.holders.length === 0)
+    return <span className="soft">none: it is fetched again when it is needed</span>;
+  return (
+    <span className="row">
+      {held.holders.map((holder) => (
+        <Tag key={holder.name} title={holder.is_shared ? "Storage that all frontends share." : holder.name}>
+          {holder.is_shared
+            ? `${holder.name} (shared)`
+            : (names.get(holder.name) ?? holder.name.slice(0, SHORT))}
+        </Tag>
+      ))}
+    </span>
+  );
+}
+
+/** As the API tells; until it does, the nodes on which it runs. */
+function Nodes({ model, held }: { model: ModelOut; held: HeldFile | undefined }) {
+  const running = (model.replicas ?? [])
+    .filter((replica) => replica.state !== "staging")
+    .map((replica) => replica.node_name);
+  const nodes = [...new Set(held?.nodes ?? running)].sort();
+  if (nodes.length === 0) return <span className="soft">none yet</span>;
+  return (
+    <span className="row">
+      {nodes.map((node) => (
+        <Link key={node} className="small" to="/nodes/$node" params={{ node }}>
+          {node}
+        </Link>
+      ))}
+    </span>
+  );
+}
+
+/** Where they will come from. */
+function Sources({ model }: { model: ModelOut }) {
+  const files = Array.isArray(model.config.files) ? (model.config.files as Record<string, unknown>[]) : [];
+  return (
+    <Panel
+      title="Files"
+      note="They have not been fetched yet: that happens with the first load, or when you install it."
+    >
+      <ul className="models-list">
+        {files.map((file) => (
+          <li key={JSON.stringify(file)}>
+            <code>{String(file.path ?? "all")}</code>{" "}
+            <span className="soft">from {String(file.uri ?? "several parts")}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

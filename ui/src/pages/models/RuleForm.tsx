@@ -1,0 +1,141 @@
+// The form of a rule. The server reads it; its sentence is shown if it does not like it.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { nodes } from "@/api/queries";
+import type { RuleOut } from "@/api/schema";
+import { Button, IconButton } from "@/kit/Button";
+import { Dialog } from "@/kit/Dialog";
+import { Segments, TextField } from "@/kit/fields";
+import { Trouble } from "@/kit/Trouble";
+import { useToast } from "@/kit/toasts";
+import { putRule } from "@/pages/models/calls";
+import { bodyOf, draftOf, type RuleDraft, type WindowDraft } from "@/pages/models/rule";
+
+interface RuleFormProps {
+  model: string;
+  rule: RuleOut | undefined;
+  onClose: () => void;
+}
+
+export function RuleForm({ model, rule, onClose }: RuleFormProps) {
+  const toast = useToast();
+  const queries = useQueryClient();
+  const { data: all } = useQuery(nodes);
+  const [draft, setDraft] = useState(() => draftOf(rule));
+  const set = (change: Partial<RuleDraft>) => setDraft((before) => ({ ...before, ...change }));
+  const save = useMutation({
+    mutationFn: () => putRule(model, bodyOf(draft)),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["rules"] });
+      toast(`The rule of ${model} is saved.`);
+      onClose();
+    },
+  });
+  const labels = [
+    ...new Set(
+      (all ?? []).flatMap((node) => Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)),
+    ),
+  ].sort();
+  return (
+    <Dialog
+      wide
+      title={`Rule of ${model}`}
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Leave it as it is</Button>
+          <Button kind="primary" busy={save.isPending} onClick={() => save.mutate()}>
+            Save the rule
+          </Button>
+        </>
+      }
+    >
+      <Segments
+        label="How many"
+        value={draft.mode}
+        options={[
+          { value: "range", label: "A number of replicas" },
+          { value: "everywhere", label: "One on every node" },
+        ]}
+        onChange={(mode) => set({ mode })}
+      />
+      {draft.mode === "range" && (
+        <div className="columns">
+          <TextField
+            label="At least"
+            hint="0: none until it is asked for."
+            inputMode="numeric"
+            value={draft.min}
+            onChange={(event) => set({ min: event.target.value })}
+          />
+          <TextField
+            label="At most"
+            hint="Empty: no limit."
+            inputMode="numeric"
+            value={draft.max}
+            onChange={(event) => set({ max: event.target.value })}
+          />
+        </div>
+      )}
+      <TextField
+        label="Only on nodes with these labels"
+        hint={
+          labels.length ? `Such as ${labels.slice(0, 5).join(", ")}. Empty: any node.` : "Empty: any node."
+        }
+        value={draft.selector}
+        onChange={(event) => set({ selector: event.target.value })}
+      />
+      <Windows draft={draft} set={set} />
+      <Trouble error={save.error} />
+    </Dialog>
+  );
+}
+
+function Windows({ draft, set }: { draft: RuleDraft; set: (change: Partial<RuleDraft>) => void }) {
+  const change = (key: number, to: Partial<WindowDraft>) =>
+    set({ windows: draft.windows.map((window) => (window.key === key ? { ...window, ...to } : window)) });
+  const add = () => {
+    const key = Math.max(-1, ...draft.windows.map((window) => window.key)) + 1;
+    const made = { key, cron: "0 8 * * 1-5", duration: "10h", min: "2", max: "" };
+    set({ windows: [...draft.windows, made] });
+  };
+  const field = (window: WindowDraft, name: "cron" | "duration" | "min" | "max", label: string) => (
+    <TextField
+      label={label}
+      aria-label={`${label}, time ${window.key + 1}`}
+      value={window[name]}
+      onChange={(event) => change(window.key, { [name]: event.target.value })}
+    />
+  );
+  return (
+    <fieldset className="models-options">
+      <legend>More at certain times</legend>
+      {draft.windows.map((window) => (
+        <div key={window.key} className="models-window">
+          {field(window, "cron", "Begins (cron)")}
+          {field(window, "duration", "Lasts")}
+          {field(window, "min", "At least")}
+          {field(window, "max", "At most")}
+          <IconButton
+            icon="trash"
+            label={`Remove time ${window.key + 1}`}
+            onClick={() => set({ windows: draft.windows.filter((one) => one.key !== window.key) })}
+          />
+        </div>
+      ))}
+      {draft.windows.length > 0 && (
+        <TextField
+          label="Time zone"
+          hint="Such as Europe/Berlin."
+          value={draft.timeZone}
+          onChange={(event) => set({ timeZone: event.target.value })}
+        />
+      )}
+      <div>
+        <Button small icon="plus" onClick={add}>
+          Add a time
+        </Button>
+      </div>
+    </fieldset>
+  );
+}

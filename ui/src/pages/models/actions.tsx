@@ -1,0 +1,104 @@
+// What can be done with a model: the words for it, and the dialogs that ask first.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import { live } from "@/api/queries";
+import type { ModelOut, OperationOut } from "@/api/schema";
+import { Button } from "@/kit/Button";
+import type { IconName } from "@/kit/icons";
+import { Menu } from "@/kit/Menu";
+import { Trouble } from "@/kit/Trouble";
+import { useToast } from "@/kit/toasts";
+import { load, setEnabled, setPinned } from "@/pages/models/calls";
+import { Delete, Rename, Unload } from "@/pages/models/dialogs";
+import { type Action, actionsFor, inFlight } from "@/pages/models/state";
+
+const SHOWN: Record<Action, { label: string; icon: IconName }> = {
+  load: { label: "Load", icon: "play" },
+  unload: { label: "Unload", icon: "stop" },
+  talk: { label: "Talk to it", icon: "playground" },
+  enable: { label: "Enable", icon: "check" },
+  disable: { label: "Disable", icon: "pause" },
+  pin: { label: "Pin", icon: "up" },
+  unpin: { label: "Unpin", icon: "down" },
+  edit: { label: "Edit", icon: "settings" },
+  rename: { label: "Rename", icon: "again" },
+  delete: { label: "Delete", icon: "trash" },
+};
+/** Beside the name; the others are in the menu. */
+const AT_HAND: readonly Action[] = ["load", "talk"];
+
+type Asking = "unload" | "rename" | "delete" | null;
+
+export function useActions(model: ModelOut) {
+  const navigate = useNavigate();
+  const toast = useToast();
+  const [asking, ask] = useState<Asking>(null);
+  const { data: shown } = useQuery(live);
+  const change = useMutation({
+    mutationFn: async (work: () => Promise<unknown>) => work(),
+    onSuccess: (answered) => {
+      const message = (answered as { message?: string } | null)?.message;
+      if (message) toast(message);
+    },
+  });
+  const run = (action: Action) => {
+    const { name } = model;
+    if (action === "talk") void navigate({ to: "/playground", search: { model: name } });
+    else if (action === "edit")
+      void navigate({ to: "/models/$model", params: { model: name }, search: { tab: "configuration" } });
+    else if (action === "load") change.mutate(() => load(name, null));
+    else if (action === "enable") change.mutate(() => setEnabled(name, true));
+    else if (action === "disable") change.mutate(() => setEnabled(name, false));
+    else if (action === "pin" || action === "unpin") change.mutate(() => setPinned(name, action === "pin"));
+    else ask(action);
+  };
+  const close = () => ask(null);
+  let dialog: ReactNode = null;
+  if (asking === "unload")
+    dialog = <Unload model={model} node={null} busy={inFlight(model, shown)} onClose={close} />;
+  if (asking === "rename") dialog = <Rename model={model} onClose={close} />;
+  if (asking === "delete") dialog = <Delete model={model} onClose={close} />;
+  return { run, dialog, error: change.error, isBusy: change.isPending };
+}
+
+export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly OperationOut[] }) {
+  const { run, dialog, isBusy, error } = useActions(model);
+  const offered = actionsFor(model, busy);
+  if (offered.length === 0) return null;
+  return (
+    <>
+      <div className="row models-actions">
+        {offered
+          .filter((action) => AT_HAND.includes(action))
+          .map((action) => (
+            <Button
+              key={action}
+              small
+              icon={SHOWN[action].icon}
+              busy={isBusy}
+              aria-label={
+                action === "talk" ? `Talk to ${model.name}` : `${SHOWN[action].label} ${model.name}`
+              }
+              onClick={() => run(action)}
+            >
+              {SHOWN[action].label}
+            </Button>
+          ))}
+        <Menu
+          label={`More about ${model.name}`}
+          items={offered
+            .filter((action) => !AT_HAND.includes(action))
+            .map((action) => ({
+              label: `${SHOWN[action].label} ${model.name}`,
+              icon: SHOWN[action].icon,
+              danger: action === "delete",
+              onSelect: () => run(action),
+            }))}
+        />
+      </div>
+      {error && <Trouble error={error} />}
+      {dialog}
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+// Whether a variant fits on a node, in a sentence for each. The server decides; this says why, as far as one can see.
+import type { NodeOut, VariantOut } from "@/api/schema";
+import { bytes } from "@/text/format";
+
+export interface Fit {
+  node: string;
+  fits: boolean;
+  sentence: string;
+}
+
+export function memoryOf(node: NodeOut): { bytes: number | null; kind: string } {
+  if (node.total_vram) return { bytes: node.vram_budget_bytes ?? node.total_vram, kind: "GPU memory" };
+  return { bytes: node.total_ram ?? null, kind: "memory" };
+}
+
+export function fitsOf(nodes: readonly NodeOut[], variant: VariantOut, payload: number | null): Fit[] {
+  return nodes
+    .filter((node) => node.node_type === "backend" && node.status !== "pending")
+    .map((node) => fitOf(node, variant, payload))
+    .sort((one, other) => Number(other.fits) - Number(one.fits) || one.node.localeCompare(other.node));
+}
+
+function fitOf(node: NodeOut, variant: VariantOut, payload: number | null): Fit {
+  const told = (fits: boolean, sentence: string): Fit => ({ node: node.name, fits, sentence });
+  const has = memoryOf(node);
+  const needs = variant.memory_bytes ?? null;
+  if (node.status === "offline") return told(false, "It is offline now.");
+  if (!(variant.fits_on ?? []).includes(node.name)) {
+    if (!node.schedulable) return told(false, `It takes nothing new: ${node.status}.`);
+    if (needs !== null && has.bytes !== null && needs > has.bytes)
+      return told(
+        false,
+        `Too small: it has ${bytes(has.bytes)} of ${has.kind}, about ${bytes(needs)} are needed.`,
+      );
+    return told(false, `There is no build of ${variant.backend} for it, or a rule keeps the model away.`);
+  }
+  if (!node.schedulable) return told(false, `It would fit, but the node takes nothing new: ${node.status}.`);
+  if (payload && node.available_disk != null && payload > node.available_disk)
+    return told(false, `Its disk has ${bytes(node.available_disk)} free, and ${bytes(payload)} are needed.`);
+  if (needs === null) return told(true, "Probably: nobody knows how much memory it needs.");
+  const free = node.total_vram ? node.available_vram : node.available_ram;
+  const room = free != null && free < needs ? " Something else has to make room first." : "";
+  return told(true, `About ${bytes(needs)} of ${bytes(has.bytes)} ${has.kind}.${room}`);
+}
+
+/** One sentence for all nodes. */
+export function verdict(fits: readonly Fit[]): string {
+  const good = fits.filter((fit) => fit.fits).length;
+  if (fits.length === 0) return "There is no node yet. The files can be fetched all the same.";
+  if (good === 0)
+    return "It fits on no node now. You can install it all the same; it loads when a node has room.";
+  if (good === fits.length)
+    return good === 1 ? "It fits on the one node there is." : `It fits on all ${good} nodes.`;
+  return `It fits on ${good} of ${fits.length} nodes.`;
+}

@@ -1,0 +1,49 @@
+// A plan in sentences.
+import type { LoadPlanOut, PlacedOut } from "@/api/schema";
+import { bytes, duration, list } from "@/text/format";
+
+export function choiceSentences(plan: LoadPlanOut): string[] {
+  const names = new Map(
+    [...(plan.others ?? []), ...(plan.choices ?? [])].map((one) => [one.node_id, one.node_name]),
+  );
+  const said = (plan.choices ?? []).map((choice) => choiceSentence(choice, plan.fetches_files));
+  const evicts = (plan.evicts ?? []).map((one) => `${one.model} on ${names.get(one.node_id) ?? one.node_id}`);
+  return evicts.length ? [...said, `To make room, ${list(evicts)} would be unloaded.`] : said;
+}
+
+function choiceSentence(choice: PlacedOut, fetchesFirst: boolean): string {
+  const memory = choice.vram_bytes || choice.ram_bytes;
+  const parts = [
+    `Ready in about ${duration(choice.ready_s)}`,
+    memory ? `takes ${bytes(memory)} of ${choice.vram_bytes ? "GPU memory" : "memory"}` : "",
+    choice.installs_backend ? `installs ${choice.backend} ${choice.version} first` : "",
+    fetchesFirst ? "its files have to be fetched first" : "",
+    !fetchesFirst && choice.fetch_bytes ? `copies ${bytes(choice.fetch_bytes)} to the node` : "",
+  ].filter(Boolean);
+  return `${choice.node_name}: ${parts.join("; ")}.`;
+}
+
+export interface OtherNode {
+  node_id: string;
+  node_name: string;
+  sentence: string;
+}
+
+/** Where it would fit as well, the soonest first, with how much later. */
+export function otherNodes(plan: LoadPlanOut): OtherNode[] {
+  const chosen = new Set((plan.choices ?? []).map((one) => one.node_id));
+  const best = Math.min(
+    ...(plan.others ?? []).filter((one) => chosen.has(one.node_id)).map((one) => one.cost_s),
+  );
+  return (plan.others ?? [])
+    .filter((one) => !chosen.has(one.node_id))
+    .map((one) => {
+      const later = one.cost_s - best;
+      const isSame = !Number.isFinite(later) || later < 0.5;
+      return {
+        node_id: one.node_id,
+        node_name: one.node_name,
+        sentence: isSame ? "it is as good." : `it costs about ${duration(later)} more.`,
+      };
+    });
+}

@@ -1,0 +1,142 @@
+// How a model is, in a word and a colour, and what can be done about it. Pure.
+import type { LiveModel, LiveOut, ModelOut, OperationOut, RuleOut } from "@/api/schema";
+import type { Tone } from "@/kit/status";
+import { plural } from "@/text/format";
+
+export interface ModelState {
+  tone: Tone;
+  word: string;
+  /** A sentence more, if the word does not say it all. */
+  detail: string;
+}
+
+const ENDED = new Set(["completed", "completed_with_pending", "failed", "cancelled", "superseded"]);
+const DOING: Record<string, string> = {
+  model_install: "fetching files",
+  model_load: "loading",
+  model_stage: "copying files",
+  model_unload: "unloading",
+  model_delete: "being deleted",
+};
+
+/** Operations about this very model: a backend may have the same name. */
+export function operationsOf(model: string, all: readonly OperationOut[] | undefined): OperationOut[] {
+  return (all ?? []).filter((one) => !one.isBackend && one.kind in DOING && one.name === model);
+}
+
+export function underWay(model: string, all: readonly OperationOut[] | undefined): OperationOut[] {
+  return operationsOf(model, all).filter((one) => !ENDED.has(one.state));
+}
+
+/** The failures that nobody has acknowledged, unless it runs by now. */
+export function failures(model: string, all: readonly OperationOut[] | undefined): OperationOut[] {
+  return operationsOf(model, all).filter((one) => one.state === "failed");
+}
+
+export function hasEnded(operation: Pick<OperationOut, "state">): boolean {
+  return ENDED.has(operation.state);
+}
+
+export function isUnmet(rule: RuleOut | undefined, now: number): boolean {
+  return Boolean(rule?.unsatisfiable_until && Date.parse(rule.unsatisfiable_until) > now);
+}
+
+export function loadedOn(model: ModelOut): string[] {
+  const names = (model.replicas ?? [])
+    .filter((replica) => replica.state === "loaded")
+    .map((replica) => replica.node_name);
+  return [...new Set(names)].sort();
+}
+
+export function stateOf(
+  model: ModelOut,
+  busy: readonly OperationOut[],
+  rule: RuleOut | undefined,
+  now: number,
+): ModelState {
+  const loaded = (model.replicas ?? []).filter((replica) => replica.state === "loaded");
+  const nodes = loadedOn(model);
+  const first = busy[0];
+  if (first?.kind === "model_delete") return { tone: "busy", word: "being deleted", detail: "" };
+  if (!model.enabled) return { tone: "still", word: "disabled", detail: "It takes no requests." };
+  if (loaded.length > 0) return { tone: "good", word: loadedWord(loaded.length, nodes.length), detail: "" };
+  if (first) return { tone: "busy", word: DOING[first.kind] ?? "busy", detail: "" };
+  const moving = model.replicas?.[0];
+  if (moving) return { tone: "busy", word: moving.state, detail: "" };
+  if (isUnmet(rule, now))
+    return { tone: "warn", word: "cannot be met", detail: "Its rule asks for a place." };
+  if (model.files == null)
+    return { tone: "still", word: "not fetched", detail: "Its files come with the first load." };
+  return { tone: "still", word: "idle", detail: "It is loaded when somebody asks for it." };
+}
+
+function loadedWord(replicas: number, nodes: number): string {
+  const on = `loaded on ${plural(nodes, "node")}`;
+  return replicas > nodes ? `${plural(replicas, "replica")} ${on}` : on;
+}
+
+export function liveOf(model: string, live: LiveOut | undefined): LiveModel | undefined {
+  return live?.models.find((one) => one.name === model);
+}
+
+/** Requests that an unload would have to wait for. */
+export function inFlight(model: ModelOut, live: LiveOut | undefined, node?: string): number {
+  const shown = liveOf(model.name, live);
+  if (node !== undefined)
+    return (shown?.replicas ?? [])
+      .filter((replica) => replica.node === node)
+      .reduce((sum, replica) => sum + replica.in_flight, 0);
+  return shown?.in_flight ?? 0;
+}
+
+export type Action =
+  | "load"
+  | "unload"
+  | "talk"
+  | "enable"
+  | "disable"
+  | "pin"
+  | "unpin"
+  | "edit"
+  | "rename"
+  | "delete";
+
+/** What makes sense now, in the order in which it is shown. */
+export function actionsFor(model: ModelOut, busy: readonly OperationOut[]): Action[] {
+  const goes = busy.some((one) => one.kind === "model_delete");
+  if (goes) return [];
+  const runs = (model.replicas ?? []).length > 0;
+  const offered: (Action | false)[] = [
+    model.enabled && "load",
+    runs && "unload",
+    model.enabled && talks(model) && "talk",
+    model.enabled ? "disable" : "enable",
+    model.pinned ? "unpin" : "pin",
+    "edit",
+    "rename",
+    "delete",
+  ];
+  return offered.filter((action) => action !== false);
+}
+
+/** Whether one can have a conversation with it; if nobody said what it serves, it may be tried. */
+export function talks(model: ModelOut): boolean {
+  const serves = model.config.serves;
+  return !Array.isArray(serves) || serves.length === 0 || serves.includes("chat");
+}
+
+/** Busy ones first, then loaded ones, then by name. */
+export function ordered(models: readonly ModelOut[], live: LiveOut | undefined): ModelOut[] {
+  const load = (model: ModelOut) => {
+    const shown = liveOf(model.name, live);
+    return (shown?.waiting ?? 0) + (shown?.in_flight ?? 0) > 0 ? 0 : (model.replicas ?? []).length ? 1 : 2;
+  };
+  return [...models].sort((one, other) => load(one) - load(other) || one.name.localeCompare(other.name));
+}
+
+export function matches(model: ModelOut, words: string): boolean {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const said = [model.name, model.backend, model.description, ...(model.aliases ?? []), model.gallery];
+  const text = said.join(" ").toLowerCase();
+  return wanted.every((word) => text.includes(word));
+}

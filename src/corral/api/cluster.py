@@ -45,13 +45,20 @@ async def readyz(parts: PartsIn) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, parts: PartsIn) -> Response:
-    """For Prometheus: aggregates, no names."""
+    """For Prometheus: aggregates, no names. Of several processes on one port any one answers for all of them, and each
+    number has the label `process`."""
     numbers: Metrics = request.app.state.metrics
+    page = metrics_page(parts, numbers) if numbers.siblings is None else await numbers.siblings.together()
+    return Response(page, media_type="text/plain; version=0.0.4")
+
+
+def metrics_page(parts: Parts, numbers: Metrics) -> bytes:
+    """This process' own numbers as they are now."""
     numbers.leader.set(int(parts.leader.is_leader()))
     numbers.bus.set(int(parts.bus.is_connected))
     numbers.waiting.set(len(parts.heartbeats))
     numbers.held.set(parts.held())
-    return Response(numbers.render(), media_type="text/plain; version=0.0.4")
+    return numbers.render()
 
 
 @router.get("/api/cluster")

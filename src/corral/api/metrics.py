@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -12,6 +13,14 @@ from corral.domain.operation import OperationState
 from corral.operations.numbers import CommandOutcome, EventOutcome, StepOutcome
 
 
+class Siblings(Protocol):
+    """The other processes on this one's port."""
+
+    async def together(self) -> bytes:
+        """The page of all of them."""
+        ...
+
+
 class Metrics:
     """One registry per frontend: several may live in one process in tests."""
 
@@ -19,6 +28,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         # What is told of requests to models; a page without them knows only the rest.
         self.requests: RequestMetrics | None = None
+        # None: alone on its port.
+        self.siblings: Siblings | None = None
         self._requests = Counter(
             "corral_http_requests_total",
             "Answers by route and status.",

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
@@ -23,12 +24,14 @@ from corral.adapters.nats.revocation import RevocationKeys, Revoker
 from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.api.application import create_app, with_edge
+from corral.api.cluster import metrics_page
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
 from corral.app.insight import open_spans
 from corral.app.listening.leaving import Leaving
 from corral.app.listening.port import PARENT_VARIABLE, listen
 from corral.app.listening.server import HttpServer
+from corral.app.listening.siblings import FOLDER_VARIABLE, Siblings
 from corral.app.logs import configure_access_log, configure_logging
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
@@ -102,7 +105,7 @@ async def _serve(loaded: Loaded[FrontendSettings], parent_pid: int | None) -> No
     # Before the first request and after the last: what was used is counted.
     services.add(_Closing(database), core.metering, http, world.credentials, world.bus)
     if parent_pid is not None:
-        services.add(_Orphanage(parent_pid, services.end, clock))
+        services.add(_Orphanage(parent_pid, services.end, clock), *_siblings(core, frontend_id, parent_pid))
     services.add(world.fetcher, world.engines, world.origins, core, announcement)
     leaving = Leaving(core, http, settings.stop_grace_s)
     services.before_stop(leaving.leave)
@@ -111,6 +114,16 @@ async def _serve(loaded: Loaded[FrontendSettings], parent_pid: int | None) -> No
         loop.add_signal_handler(number, _on_signal, services, leaving)
     await services.run()
     log.info("frontend stopped", frontend=frontend_id)
+
+
+def _siblings(core: Core, frontend_id: str, parent_pid: int) -> list[Siblings]:
+    """Those on the same port, if their parent has told where they meet."""
+    folder, number = os.environ.get(FOLDER_VARIABLE), frontend_id.rpartition("-")[2]
+    if not folder or not number.isdecimal():
+        return []
+    siblings = Siblings(Path(folder), int(number), lambda: metrics_page(core.parts, core.metrics), parent_pid)
+    core.metrics.siblings = siblings
+    return [siblings]
 
 
 def _on_signal(services: Services, leaving: Leaving) -> None:

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.cluster import FrontendProcess
 from tests.e2e.gateway.traffic import traffic
@@ -121,6 +123,34 @@ async def test_several_processes_share_a_port_and_one_that_leaves_or_dies_is_rep
 async def _is_replaced(models: Models, frontend: FrontendProcess, pid: int) -> bool:
     found = await _children(models, frontend, 2)
     return found is not None and pid not in found.values()
+
+
+@pytest.mark.behaviour("GW-159")
+async def test_metrics_of_several_processes_are_those_of_all_whichever_of_them_answers(models: Models) -> None:
+    await models.put("counted")
+    await models.loaded("counted", "worker-1")
+    async with _several(models, 2) as frontend:
+        via = models.cluster.frontends.index(frontend)
+        for asked in range(1, 4):
+            for _ in range(5):
+                await models.answers("counted", via=via)
+            counted = await _counted(frontend, "counted")
+            assert (sorted(counted), sum(counted.values())) == (["1", "2"], 5 * asked)
+    await models.forget("counted")
+
+
+async def _counted(frontend: FrontendProcess, model: str) -> dict[str, int]:
+    """Requests for a model by process; whichever of them is asked."""
+    async with aiohttp.ClientSession() as session, session.get(f"{frontend.url}/metrics") as answer:
+        text = await answer.text()
+    found: dict[str, int] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "corral_leader":
+                found.setdefault(sample.labels["process"], 0)
+            elif sample.name == "corral_requests_total" and sample.labels["model"] == model:
+                found[sample.labels["process"]] = found.get(sample.labels["process"], 0) + int(sample.value)
+    return found
 
 
 @pytest.mark.behaviour("GW-157")

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ import structlog
 
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.listening.port import PARENT_VARIABLE, listen
+from corral.app.listening.siblings import FOLDER_VARIABLE
 from corral.app.logs import configure_logging
 from corral.app.settings import FrontendSettings
 from corral.domain.errors import InvalidRequest
@@ -37,8 +39,9 @@ def run_processes(settings: FrontendSettings) -> int:
     """Until SIGINT or SIGTERM, or until it is clear that they cannot run; the exit code."""
     configure_logging(settings.log_format, settings.log_level)
     _check_platform()
-    with hold_port(settings.host, settings.port) as held:
-        plan = _plan(settings, held.getsockname()[1], os.environ)
+    # Where they tell each other their metrics; closed to other users.
+    with hold_port(settings.host, settings.port) as held, tempfile.TemporaryDirectory(prefix="corral-") as folder:
+        plan = _plan(settings, held.getsockname()[1], {**os.environ, FOLDER_VARIABLE: folder})
         return asyncio.run(Family(plan, SystemClock()).run())
 
 

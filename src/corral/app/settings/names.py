@@ -24,7 +24,10 @@ from corral.app.settings.values import duration_text
 PREFIX = "CORRAL_"
 # Read by programs of ours, but settings of no process: the file's own name, the supervisor's mark, the tests' servers.
 OTHER_VARIABLES = frozenset(
-    {"CORRAL_CONFIG", "CORRAL_SUPERVISED_HOME", "CORRAL_PARENT_PID", "CORRAL_TEST_PG", "CORRAL_TEST_NATS"}
+    {
+        *("CORRAL_CONFIG", "CORRAL_SUPERVISED_HOME", "CORRAL_PARENT_PID", "CORRAL_FAMILY_DIR"),
+        *("CORRAL_TEST_PG", "CORRAL_TEST_NATS"),
+    }
 )
 
 

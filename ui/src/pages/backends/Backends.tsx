@@ -48,16 +48,18 @@ export default function Backends() {
         )}
       </PageHead>
       <div className="stack">
-        <Segments
-          label="View"
-          value={view}
-          options={[
-            { value: "matrix", label: "Fleet" },
-            { value: "catalog", label: "Catalog" },
-            { value: "installed", label: "Installed", count: known.fleet.installed.length },
-          ]}
-          onChange={(wanted) => say({ ...ELSEWHERE, view: wanted === "matrix" ? undefined : wanted })}
-        />
+        <div className="row">
+          <Segments
+            label="View"
+            value={view}
+            options={[
+              { value: "matrix", label: "Fleet" },
+              { value: "catalog", label: "Catalog" },
+              { value: "installed", label: "Installed", count: known.fleet.installed.length },
+            ]}
+            onChange={(wanted) => say({ ...ELSEWHERE, view: wanted === "matrix" ? undefined : wanted })}
+          />
+        </div>
         <Trouble error={known.error} onRetry={known.onRetry} />
         {!known.isReady ? (
           !known.error && <Waiting lines={6} />

@@ -30,7 +30,7 @@ export interface Cell {
   /** The build that is there; empty: none. */
   build: string;
   version: string;
-  /** Its place among the versions of the row, newest first. */
+  /** Its place among the versions of the row and the newest that can be had; 0 is the newest. */
   shade: number;
   previous: string;
   digest: string;
@@ -113,18 +113,18 @@ function rowOf(name: string, columns: readonly NodeOut[], of: OfRow): Row {
   for (const backend of of.installed)
     for (const place of backend.Nodes) there.set(place.node_id, { backend, place });
   const versions = newestFirst([...there.values()].map((one) => one.place.version));
+  const available =
+    newestFirst(of.installed.map((one) => of.upgrades[one.Name]?.available_version ?? ""))[0] ?? "";
+  const ranked = newestFirst([...versions, available]);
   const cells = columns.map((node) => {
     const has = there.get(node.id);
-    const base = has
-      ? installedCell(node, has, versions, of.upgrades)
-      : absentCell(node, fits(of.entry, node));
+    const base = has ? installedCell(node, has, ranked, of.upgrades) : absentCell(node, fits(of.entry, node));
     return withOwed(withWork(base, of.work.get(node.id)), of.owed.get(node.id));
   });
   return {
     name,
     versions,
-    available:
-      newestFirst(of.installed.map((one) => of.upgrades[one.Name]?.available_version ?? ""))[0] ?? "",
+    available,
     cells,
     drifting: cells.filter((cell) => cell.drifts).length,
     upgradable: cells.filter((cell) => cell.upgrade !== "").length,

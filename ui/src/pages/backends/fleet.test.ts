@@ -1,0 +1,147 @@
+import { expect, test } from "vitest";
+import { type Cell, type Fleet, matrixOf } from "@/pages/backends/fleet";
+import { backend, entry, fleet, intent, node, on, operation, target, upgrade } from "@/pages/backends/sample";
+import { counts, narrowed } from "@/pages/backends/shown";
+import { cellSentence } from "@/pages/backends/words";
+
+function cell(given: Fleet, name: string, on: string): Cell {
+  const found = matrixOf(given)
+    .rows.find((row) => row.name === name)
+    ?.cells.find((one) => one.nodeName === on);
+  if (!found) throw new Error("There is no such cell.");
+  return found;
+}
+
+test("builds of one family share a row, and nodes stand in order", () => {
+  const matrix = matrixOf(
+    fleet({
+      installed: [
+        backend("cpu-llama", [on("a", "1")], { meta: "llama" }),
+        backend("cuda-llama", [on("b", "1")]),
+      ],
+      entries: [entry("cuda-llama", { metaBackendFor: "llama" }), entry("llama", { isMeta: true })],
+    }),
+  );
+  expect(matrix.columns.map((one) => one.name)).toEqual(["a", "b"]);
+  expect(matrix.rows.map((row) => row.name)).toEqual(["llama"]);
+  expect(matrix.rows[0]?.cells.map((one) => one.build)).toEqual(["cpu-llama", "cuda-llama"]);
+});
+
+test("an operation on one node marks only that node", () => {
+  const given = fleet({
+    installed: [backend("fake", [on("a", "1")])],
+    operations: [operation("fake", [target("b", "working", { percentage: 40, phase: "downloading" })])],
+  });
+  expect(cell(given, "fake", "b")).toMatchObject({ state: "busy", percent: 40, phase: "downloading" });
+  expect(cell(given, "fake", "a").state).toBe("installed");
+});
+
+test("an operation about something else marks nothing, also if its nodes are the same", () => {
+  const given = fleet({
+    installed: [backend("fake", [on("a", "1")])],
+    operations: [
+      operation("fake", [target("a", "working")], { isBackend: false, kind: "model_load" }),
+      operation("piper", [target("a", "working")]),
+    ],
+  });
+  expect(cell(given, "fake", "a").state).toBe("installed");
+  expect(cell(given, "piper", "a").state).toBe("busy");
+});
+
+test("a failure is shown with its error until the node has got something newer", () => {
+  const failed = operation("fake", [target("a", "error", { error: "Wrong digest." })], { state: "failed" });
+  const before = fleet({ installed: [backend("fake", [on("a", "1")])], operations: [failed] });
+  expect(cell(before, "fake", "a")).toMatchObject({ state: "failed", error: "Wrong digest.", percent: null });
+  const later = on("a", "2", { installed_at: "2026-01-03T00:00:00Z" });
+  const after = fleet({ installed: [backend("fake", [later])], operations: [failed] });
+  expect(cell(after, "fake", "a").state).toBe("installed");
+});
+
+test("nodes that a failed operation did not begin with, or was done with, are as they were", () => {
+  const given = fleet({
+    installed: [backend("fake", [on("a", "1")])],
+    operations: [operation("fake", [target("a", "success"), target("b", "skipped")], { state: "failed" })],
+  });
+  expect(cell(given, "fake", "a").state).toBe("installed");
+  expect(cell(given, "fake", "b").state).toBe("missing");
+});
+
+test("the newest of two operations speaks for a node", () => {
+  const old = operation("fake", [target("a", "error", { error: "Old." })], { id: "1", state: "failed" });
+  const now = operation("fake", [target("a", "working")], { id: "2", createdAt: "2026-01-05T00:00:00Z" });
+  for (const operations of [
+    [old, now],
+    [now, old],
+  ])
+    expect(cell(fleet({ operations }), "fake", "a")).toMatchObject({ state: "busy", operationId: "2" });
+});
+
+test("what is owed is shown, and what was given up is a failure", () => {
+  const given = fleet({
+    intents: [intent("a", "fake"), intent("b", "fake", { state: "dead", error: "Disk is full." })],
+  });
+  expect(cell(given, "fake", "a")).toMatchObject({ state: "owed", wanted: "2.0", owes: "fake" });
+  expect(cell(given, "fake", "b")).toMatchObject({ state: "failed", isDead: true, error: "Disk is full." });
+});
+
+test("versions have ranks, drift and upgrades are told of each node", () => {
+  const given = fleet({
+    installed: [backend("fake", [on("a", "1.1"), on("b", "1.0", { drifts: true })], { version: "1.1" })],
+    upgrades: { fake: upgrade("fake", "2.0") },
+  });
+  expect(cell(given, "fake", "a")).toMatchObject({ shade: 1, drifts: false, upgrade: "2.0" });
+  expect(cell(given, "fake", "b")).toMatchObject({ shade: 2, drifts: true, usual: "1.1" });
+  expect(matrixOf(given).rows[0]).toMatchObject({ versions: ["1.1", "1.0"], available: "2.0", drifting: 1 });
+});
+
+test("a node whose hardware has no build is not missing it", () => {
+  const given = fleet({
+    nodes: [node("a"), node("b", { capability: "nvidia-cuda-13" })],
+    installed: [backend("cuda13-vllm", [on("b", "1")], { meta: "vllm" })],
+    entries: [entry("vllm", { isMeta: true, capabilities: { "nvidia-cuda-13": "cuda13-vllm" } })],
+  });
+  expect(cell(given, "vllm", "a").state).toBe("unfit");
+});
+
+test("agents and nodes that wait for approval have no column", () => {
+  const given = fleet({
+    nodes: [node("a"), node("x", { node_type: "agent" }), node("y", { status: "pending" })],
+  });
+  expect(matrixOf(given).columns.map((one) => one.name)).toEqual(["a"]);
+});
+
+test("a filter keeps the rows and columns in which something of its kind is", () => {
+  const matrix = matrixOf(
+    fleet({
+      installed: [
+        backend("fake", [on("a", "1"), on("b", "0", { drifts: true })]),
+        backend("piper", [on("a", "1")]),
+      ],
+    }),
+  );
+  expect(counts(matrix)).toMatchObject({ drift: 1, missing: 1, failed: 0 });
+  const drift = narrowed(matrix, "drift", "");
+  expect([drift.rows.map((row) => row.name), drift.columns.map((one) => one.name)]).toEqual([
+    ["fake"],
+    ["b"],
+  ]);
+  expect(drift.rows[0]?.cells.map((one) => one.nodeName)).toEqual(["b"]);
+});
+
+test("words find backends, or nodes if no backend is called so", () => {
+  const matrix = matrixOf(
+    fleet({ nodes: [node("gpu-1"), node("cpu-1")], installed: [backend("fake", [on("gpu-1", "1")])] }),
+  );
+  expect(narrowed(matrix, undefined, "FAK").columns).toHaveLength(2);
+  expect(narrowed(matrix, undefined, "gpu").columns.map((one) => one.name)).toEqual(["gpu-1"]);
+});
+
+test("what colours say is said in words too", () => {
+  const given = fleet({
+    installed: [backend("fake", [on("a", "1.0", { drifts: true })], { version: "1.1" })],
+    upgrades: { fake: upgrade("fake", "2.0") },
+  });
+  expect(cellSentence(cell(given, "fake", "a"), "fake")).toBe(
+    "fake on a, version 1.0, drifts from 1.1, upgrade to 2.0",
+  );
+});

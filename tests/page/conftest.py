@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.page.support import Aside, Fleet, Watched, come_in, fleet_of
 from tools.browser import arguments, find_browser
@@ -53,6 +53,7 @@ def lent_browser() -> Iterator[Lent]:
     if found is None:
         assert not os.environ.get("CI"), "there is no Chromium: python -m tools.browser"
         pytest.skip("there is no Chromium: python -m tools.browser")
+    expect.set_options(timeout=EXPECT_MS)
     playwright = sync_playwright().start()
     loop = asyncio._get_running_loop()
     assert loop is not None, "Playwright's loop is open"
@@ -134,6 +135,6 @@ def page(context: BrowserContext, fleet: Fleet) -> Page:
 def visitor(context: BrowserContext, fleet: Fleet, watched: Watched) -> Page:
     """Of somebody who has not come in. The page has been opened nowhere yet."""
     # The page asks who it is; browsers note every such answer as an error.
-    watched.allow(r"status of 401 .*/api/session")
+    watched.allow(r"status of 401 .*/api/(session|me)\)")
     del fleet
     return context.new_page()

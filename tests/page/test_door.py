@@ -1,0 +1,47 @@
+"""Coming in and going out, in a real browser on a real fleet."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.page.support import COOKIE, Fleet, Watched, axe, come_in
+from tests.support.frontends import ADMIN_KEY
+
+
+def navigation(page: Page) -> list[str]:
+    expect(page.get_by_role("link", name="Playground")).to_be_visible()
+    links = page.get_by_role("navigation").get_by_role("link").all_inner_texts()
+    return [line.strip() for line in links]
+
+
+@pytest.mark.behaviour("PAGE-18")
+def test_the_link_comes_in_by_itself_and_the_key_leaves_the_address(
+    visitor: Page, context: BrowserContext, fleet: Fleet
+) -> None:
+    visitor.goto(f"{fleet.url()}/app/nodes#key={ADMIN_KEY}")
+    assert "Settings" in navigation(visitor)
+    assert visitor.url == f"{fleet.url()}/app/nodes"
+    (cookie,) = [one for one in context.cookies() if one["name"] == COOKIE]
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert ADMIN_KEY not in str(visitor.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])"))
+
+
+@pytest.mark.behaviour("PAGE-19")
+def test_a_wrong_key_is_told_and_a_right_one_comes_in(visitor: Page, fleet: Fleet, watched: Watched) -> None:
+    visitor.goto(f"{fleet.url()}/app/")
+    assert axe(visitor) == []
+    visitor.get_by_label("API key").fill("ck_wrong")
+    visitor.get_by_role("button", name="Come in").click()
+    expect(visitor.get_by_text("This API key is not known")).to_be_visible()
+    visitor.get_by_label("API key").fill(ADMIN_KEY)
+    visitor.get_by_role("button", name="Come in").click()
+    assert "Nodes" in navigation(visitor)
+
+
+@pytest.mark.behaviour("PAGE-19")
+def test_who_may_only_ask_models_sees_no_more(context: BrowserContext, fleet: Fleet) -> None:
+    come_in(context, fleet.url(), fleet.new_key("infer"))
+    page = context.new_page()
+    page.goto(f"{fleet.url()}/app/playground")
+    assert navigation(page) == ["Playground", "Usage"]

@@ -10,16 +10,16 @@ looks anywhere, so the first look after a quiet time has them of this frontend a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from corral.bus.messages import FrontendNumbers, PlaceNumbers
 from corral.bus.subjects import FRONTEND_NUMBERS
 from corral.domain.errors import CorralError, TooLarge
-from corral.insight.going import Going
 from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS
 from corral.insight.insight import Insight
 from corral.insight.recent import Flow
+from corral.insight.tally import Place
 from corral.ports.bus import Bus, Delivery
 from corral.ports.runtime import Clock
 
@@ -190,32 +190,44 @@ class Sharing:
         going = self._insight.going()
         look = self._insight.recent.look(going.events)
         waiting = going.waiting.total()
+        # Both in one pass over what has changed; without places it is all one.
+        flows = look.flows(_key if has_places else _no_key)
+        places = _places(flows, going.places if has_places else {})
+        total = _Sum()
+        for place in places:
+            total.add(place)
         return FrontendNumbers(
             origin=self._frontend_id,
             streams_open=going.streams,
-            total=_place(
-                ("", ""),
-                look.flows(lambda _: "").get("", Flow()),
-                waiting=waiting,
-                in_flight=going.requests - waiting,
-            ),
-            places=_places(look.flows(lambda place: (place.model, place.replica_id)), going) if has_places else (),
+            total=_place(("", ""), total.flow(), waiting=waiting, in_flight=going.requests - waiting),
+            places=_busiest(places) if has_places else (),
             is_watched=is_watched,
         )
 
 
-def _places(flows: dict[_Key, Flow], going: Going) -> tuple[PlaceNumbers, ...]:
-    """The busiest places; what is still in every way is left out."""
+def _key(place: Place) -> _Key:
+    return (place.model, place.replica_id)
+
+
+def _no_key(_: Place) -> _Key:
+    return ("", "")
+
+
+def _places(flows: dict[_Key, Flow], under_way: Mapping[Place, int]) -> list[PlaceNumbers]:
+    """What is still in every way is left out."""
     opened: Counter[_Key] = Counter()
-    for place, count in going.places.items():
-        opened[place.model, place.replica_id] += count
-    keys: list[_Key] = sorted(flows.keys() | opened.keys())
-    if len(keys) > PLACES_MAX:
-        keys = sorted(keys, key=lambda key: -opened[key] - (flows[key].tokens_per_s if key in flows else 0.0))
-    return tuple(
+    for place, count in under_way.items():
+        opened[_key(place)] += count
+    return [
         _place(key, flows.get(key), waiting=0 if key[1] else opened[key], in_flight=opened[key] if key[1] else 0)
-        for key in keys[:PLACES_MAX]
-    )
+        for key in sorted(flows.keys() | opened.keys())
+    ]
+
+
+def _busiest(places: list[PlaceNumbers]) -> tuple[PlaceNumbers, ...]:
+    if len(places) > PLACES_MAX:
+        places = sorted(places, key=lambda one: -one.waiting - one.in_flight - sum(one.rates[3:4]))
+    return tuple(places[:PLACES_MAX])
 
 
 def _place(key: _Key, flow: Flow | None, *, waiting: int, in_flight: int) -> PlaceNumbers:

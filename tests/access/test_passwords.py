@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -47,17 +49,19 @@ async def test_nobody_has_no_password_and_takes_the_same_work(monkeypatch: pytes
 async def test_a_flood_of_tries_takes_little_memory_and_is_turned_away_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    running, most, go = 0, 0, asyncio.Event()
+    running, most, counting, go = 0, 0, threading.Lock(), threading.Event()
 
-    async def slow(*_: object) -> bytes:
+    def slow(*_: object) -> bytes:
         nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await go.wait()
-        running -= 1
+        with counting:
+            running += 1
+            most = max(most, running)
+        go.wait()
+        with counting:
+            running -= 1
         return bytes(32)
 
-    monkeypatch.setattr(asyncio, "to_thread", slow)
+    monkeypatch.setattr(module, "_scrypt", slow)
     passwords = Passwords(SystemIds())
     tries = [asyncio.ensure_future(passwords.is_right("x", None)) for _ in range(WAITING_MAX)]
     await asyncio.sleep(0)
@@ -99,3 +103,18 @@ def test_names_are_remembered_within_a_bound() -> None:
         throttle.count(f"name-{NAMES_MAX}")
     clock.now += WINDOW_S + 1
     throttle.count(f"name-{NAMES_MAX}")
+
+
+@pytest.mark.behaviour("GW-122")
+async def test_a_password_is_checked_while_all_threads_of_the_loop_wait_for_something() -> None:
+    loop, over = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    stuck = loop.run_in_executor(None, over.wait)
+    try:
+        passwords = Passwords(SystemIds())
+        async with asyncio.timeout(60):
+            assert await passwords.is_right("one", await passwords.hashed("one"))
+        assert not stuck.done()
+    finally:
+        over.set()
+        await stuck

@@ -1,7 +1,8 @@
 """Passwords: made into a hash that is slow on purpose, and checked against one.
 
 scrypt with 32 MiB for each try: a stolen table is expensive to search. The work is done in threads, a few at a time, so
-that a flood of tries takes neither the loop nor the memory.
+that a flood of tries takes neither the loop nor the memory. The threads are its own: those of the loop may all wait for
+a disk or a name server, and nobody could log in to see why.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from corral.domain.errors import LimitReached
@@ -29,7 +31,8 @@ _NOBODY: Final = "scrypt$32768$8$1$bm9ib2R5$" + b64encode(bytes(_KEY_BYTES)).dec
 class Passwords:
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._places = asyncio.Semaphore(AT_ONCE)
+        # They start with the first password, and end with this object.
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="password")
         self._waiting = 0
 
     async def hashed(self, password: str) -> str:
@@ -49,8 +52,7 @@ class Passwords:
             raise LimitReached("Too many people are logging in at once.", details={"retry_after_s": 5})
         self._waiting += 1
         try:
-            async with self._places:
-                return await asyncio.to_thread(_scrypt, password, salt, cost)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, _scrypt, password, salt, cost)
         finally:
             self._waiting -= 1
 

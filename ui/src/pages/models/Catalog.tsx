@@ -5,6 +5,7 @@ import { useDeferredValue, useEffect, useState } from "react";
 import type { GalleryModelOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
+import { Icon } from "@/kit/icons";
 import { Empty } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
 import { galleryOf } from "@/pages/models/calls";
@@ -35,7 +36,7 @@ export function Catalog({ words, tag, onTag, onOpen }: CatalogProps) {
           ) : (
             <ul className="plain models-cards" aria-label="Entries of the catalog">
               {gallery.models.map((entry) => (
-                <Card key={entry.id} entry={entry} onTag={onTag} onOpen={onOpen} />
+                <Card key={entry.id} entry={entry} onOpen={onOpen} />
               ))}
             </ul>
           )}
@@ -89,7 +90,6 @@ function Tags({ all, chosen, onTag }: { all: string[]; chosen: string; onTag: (t
 
 interface CardProps {
   entry: GalleryModelOut;
-  onTag: (tag: string) => void;
   onOpen: (entry: string) => void;
 }
 
@@ -113,26 +113,29 @@ function Card({ entry, onOpen }: CardProps) {
           </Tag>
         )}
       </p>
+      {(entry.models ?? []).length > 0 && (
+        <p className="small row">
+          <Icon name="check" />
+          {(entry.models ?? []).map((model) => (
+            <Link key={model} to="/models/$model" params={{ model }}>
+              {model}
+            </Link>
+          ))}
+        </p>
+      )}
       <footer className="row apart">
         <span className="small faint">
           {entry.backend}
           {entry.license && ` · ${entry.license}`}
         </span>
-        <span className="row">
-          {(entry.models ?? []).map((model) => (
-            <Link key={model} className="small" to="/models/$model" params={{ model }}>
-              Installed as {model}
-            </Link>
-          ))}
-          <Button
-            small
-            kind={entry.installed ? "plain" : "primary"}
-            aria-label={entry.installed ? `Install ${entry.name} once more` : `Install ${entry.name}`}
-            onClick={() => onOpen(entry.id)}
-          >
-            {entry.processing ? "Under way" : entry.installed ? "Once more" : "Install"}
-          </Button>
-        </span>
+        <Button
+          small
+          kind={entry.installed ? "plain" : "primary"}
+          aria-label={entry.installed ? `Install ${entry.name} once more` : `Install ${entry.name}`}
+          onClick={() => onOpen(entry.id)}
+        >
+          {entry.processing ? "Under way" : entry.installed ? "Once more" : "Install"}
+        </Button>
       </footer>
     </li>
   );

@@ -1,7 +1,7 @@
 // Installing an entry of the catalog: which variant, where it would fit, what is done; then what comes of it.
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
-import { nodes } from "@/api/queries";
+import { modelConfigs, nodes } from "@/api/queries";
 import type { GalleryModelOut, VariantsOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
@@ -13,7 +13,7 @@ import { Trouble } from "@/kit/Trouble";
 import { After, type Afterwards } from "@/pages/models/After";
 import { entryOf, install, installPlanOf, load, variantsOf } from "@/pages/models/calls";
 import { Fits } from "@/pages/models/Fits";
-import { fitsOf } from "@/pages/models/fit";
+import { fitsOf, freeName } from "@/pages/models/fit";
 import { Installing } from "@/pages/models/Installing";
 import { bytes } from "@/text/format";
 
@@ -43,8 +43,10 @@ interface ChoosingProps {
 }
 
 function Choosing({ entry, variants, onClose }: ChoosingProps) {
-  const free = (entry.models ?? []).includes(entry.name) ? "" : entry.name;
-  const [name, setName] = useState(free);
+  const { data: known } = useQuery(modelConfigs);
+  const [typed, setName] = useState<string | null>(null);
+  const taken = [...(entry.models ?? []), ...(known ?? []).map((model) => model.name)];
+  const name = typed ?? freeName(entry.name, taken);
   const [variant, setVariant] = useState("");
   const [after, setAfter] = useState<Afterwards>({ loads: true, nodes: null });
   const { data: all } = useQuery(nodes);
@@ -91,7 +93,7 @@ function Choosing({ entry, variants, onClose }: ChoosingProps) {
       <TextField
         label="Name"
         hint={
-          plan.data?.exists
+          name.trim() && plan.data?.exists
             ? "There is a model of this name, made of this entry: it gets what is new."
             : "What clients ask for."
         }

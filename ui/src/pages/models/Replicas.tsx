@@ -115,7 +115,7 @@ function Row({ model, replica, live, onLeave }: RowProps) {
         <Ago at={replica.last_used_at} />
       </td>
       <td className="right">
-        <span className="row">
+        <span className="row models-end">
           <Link
             className="small"
             to="/nodes/$node"

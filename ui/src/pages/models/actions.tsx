@@ -26,7 +26,15 @@ const SHOWN: Record<Action, { label: string; icon: IconName }> = {
   delete: { label: "Delete", icon: "trash" },
 };
 /** Beside the name; the others are in the menu. */
-const AT_HAND: readonly Action[] = ["load", "talk"];
+const atHand = (model: ModelOut): readonly Action[] =>
+  (model.replicas ?? []).length > 0 ? ["unload", "talk"] : ["load", "talk"];
+
+/** The whole name of an action: no two buttons of a page are called the same. */
+function nameOf(action: Action, model: ModelOut): string {
+  if (action === "talk") return `Talk to ${model.name}`;
+  if (action === "load" && (model.replicas ?? []).length > 0) return `Load one more replica of ${model.name}`;
+  return `${SHOWN[action].label} ${model.name}`;
+}
 
 type Asking = "unload" | "rename" | "delete" | null;
 
@@ -70,7 +78,7 @@ export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly 
     <>
       <div className="row models-actions">
         {offered
-          .filter((action) => AT_HAND.includes(action))
+          .filter((action) => atHand(model).includes(action))
           .map((action) => (
             <Button
               key={action}
@@ -88,9 +96,9 @@ export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly 
         <Menu
           label={`More about ${model.name}`}
           items={offered
-            .filter((action) => !AT_HAND.includes(action))
+            .filter((action) => !atHand(model).includes(action))
             .map((action) => ({
-              label: `${SHOWN[action].label} ${model.name}`,
+              label: nameOf(action, model),
               icon: SHOWN[action].icon,
               danger: action === "delete",
               onSelect: () => run(action),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { NodeOut, VariantOut } from "@/api/schema";
-import { fitsOf, verdict } from "@/pages/models/fit";
+import { fitsOf, freeName, verdict } from "@/pages/models/fit";
 
 const GIB = 2 ** 30;
 const node = (name: string, over: Partial<NodeOut> = {}): NodeOut =>
@@ -52,4 +52,9 @@ test("one sentence for all", () => {
   expect(verdict([told(true), told(false)])).toBe("It fits on 1 of 2 nodes.");
   expect(verdict([told(false)])).toContain("fits on no node");
   expect(verdict([told(true)])).toBe("It fits on the one node there is.");
+});
+
+test("a second model of an entry gets a number", () => {
+  expect(freeName("chat", [])).toBe("chat");
+  expect(freeName("chat", ["chat", "chat-2"])).toBe("chat-3");
 });

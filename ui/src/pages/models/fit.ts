@@ -43,13 +43,22 @@ function fitOf(node: NodeOut, variant: VariantOut, payload: number | null): Fit 
   return told(true, `About ${bytes(needs)} of ${bytes(has.bytes)} ${has.kind}.${room}`);
 }
 
+const ALL: Record<number, string> = { 1: "the one node there is", 2: "both nodes" };
+
 /** One sentence for all nodes. */
 export function verdict(fits: readonly Fit[]): string {
   const good = fits.filter((fit) => fit.fits).length;
   if (fits.length === 0) return "There is no node yet. The files can be fetched all the same.";
   if (good === 0)
     return "It fits on no node now. You can install it all the same; it loads when a node has room.";
-  if (good === fits.length)
-    return good === 1 ? "It fits on the one node there is." : `It fits on all ${good} nodes.`;
+  if (good === fits.length) return `It fits on ${ALL[good] ?? `all ${good} nodes`}.`;
   return `It fits on ${good} of ${fits.length} nodes.`;
+}
+
+/** The entry's own name, or the first with a number behind it that no model has. */
+export function freeName(entry: string, taken: readonly string[]): string {
+  const names = new Set(taken);
+  let name = entry;
+  for (let number = 2; names.has(name); number += 1) name = `${entry}-${number}`;
+  return name;
 }

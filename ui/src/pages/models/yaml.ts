@@ -3,6 +3,8 @@
 const INDENT = "  ";
 /** Begins like a word and has nothing inside that YAML would take for something else. */
 const PLAIN = /^[A-Za-z_/][\w ./@+()\-:,']*$/;
+/** A size or a duration: 320MiB, 10h. */
+const MEASURE = /^[1-9]\d*(?:\.\d+)?[A-Za-z]{1,3}$/;
 /** Words that YAML 1.1 takes for other things than text. */
 const OTHER = /^(?:y|yes|n|no|true|false|on|off|null|nan|inf)$/i;
 
@@ -59,7 +61,7 @@ function lines(text: string, indent: string): string[] {
 function scalar(value: unknown): string {
   if (typeof value !== "string") return value === undefined ? "null" : JSON.stringify(value);
   const isPlain =
-    PLAIN.test(value) &&
+    (PLAIN.test(value) || MEASURE.test(value)) &&
     !OTHER.test(value) &&
     !value.endsWith(" ") &&
     !value.includes(": ") &&

@@ -37,7 +37,7 @@ export const Card = memo(function Card({ operation, filter, isOpen }: CardProps)
               to="/operations"
               search={{ ...filter, operation: operation.id }}
             >
-              {verb(operation)} {subject(operation)}
+              <span className="operations-verb">{verb(operation)}</span> {subject(operation)}
             </Link>
           </h3>
           <span className="row">

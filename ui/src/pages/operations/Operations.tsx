@@ -79,7 +79,7 @@ function Lists({ all, intents, filter, shown }: ListsProps) {
       {underWay.length > 0 && <Section title="In progress">{cards(underWay)}</Section>}
       {owed.open.length > 0 && (
         <Section title="Owed by nodes">
-          <Owed intents={owed.open} filter={filter} />
+          <Owed intents={owed.open} filter={filter} told={new Set(underWay.map((one) => one.id))} />
         </Section>
       )}
       <Answered query={record}>

@@ -13,17 +13,29 @@ import { plural } from "@/text/format";
 
 const WISHES: Record<string, string> = { present: "install", absent: "remove", reinstall: "reinstall" };
 
-export function Owed({ intents, filter }: { intents: readonly IntentOut[]; filter: Filter }) {
+interface OwedProps {
+  intents: readonly IntentOut[];
+  filter: Filter;
+  /** Operations whose cards say why already. */
+  told?: ReadonlySet<string>;
+}
+
+export function Owed({ intents, filter, told }: OwedProps) {
   return (
     <ul className="plain operations-owed">
       {intents.map((intent) => (
-        <Debt key={`${intent.node_id}/${intent.backend}`} intent={intent} filter={filter} />
+        <Debt
+          key={`${intent.node_id}/${intent.backend}`}
+          intent={intent}
+          filter={filter}
+          isTold={told?.has(intent.operation_id) ?? false}
+        />
       ))}
     </ul>
   );
 }
 
-function Debt({ intent, filter }: { intent: IntentOut; filter: Filter }) {
+function Debt({ intent, filter, isTold }: { intent: IntentOut; filter: Filter; isTold: boolean }) {
   const revive = useRevive();
   const drop = useDrop();
   const [isAsked, setAsked] = useState(false);
@@ -72,7 +84,7 @@ function Debt({ intent, filter }: { intent: IntentOut; filter: Filter }) {
           </Button>
         </div>
       </div>
-      {intent.error && <p className="bad-text small operations-fault">{intent.error}</p>}
+      {intent.error && !isTold && <p className="bad-text small operations-fault">{intent.error}</p>}
       <Trouble error={revive.error} />
       {isAsked && (
         <Confirm

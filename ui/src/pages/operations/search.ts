@@ -3,15 +3,7 @@ import { oneOf, said, text } from "@/text/search";
 export const KINDS = ["models", "backends", "cluster"] as const;
 export const OUTCOMES = ["completed", "failed", "cancelled", "superseded"] as const;
 
-export interface OperationsSearch {
-  kind?: (typeof KINDS)[number] | undefined;
-  outcome?: (typeof OUTCOMES)[number] | undefined;
-  q?: string | undefined;
-  node?: string | undefined;
-  operation?: string | undefined;
-}
-
-export function operationsSearch(search: Record<string, unknown>): OperationsSearch {
+export function operationsSearch(search: Record<string, unknown>) {
   return said({
     kind: oneOf(search, "kind", KINDS),
     outcome: oneOf(search, "outcome", OUTCOMES),
@@ -20,3 +12,5 @@ export function operationsSearch(search: Record<string, unknown>): OperationsSea
     operation: text(search, "operation"),
   });
 }
+
+export type OperationsSearch = ReturnType<typeof operationsSearch>;

@@ -1,0 +1,76 @@
+// The models with most to do.
+import { Link } from "@tanstack/react-router";
+import type { LiveModel, LiveOut } from "@/api/schema";
+import { Empty, Panel } from "@/kit/Panel";
+import { busiest, pace } from "@/pages/overview/fleet";
+import { count, duration, plural } from "@/text/format";
+
+const SHOWN = 8;
+
+export function Busiest({ live }: { live: LiveOut }) {
+  const models = busiest(live.models);
+  const rest = models.length - SHOWN;
+  const idle = live.idle_models ?? 0;
+  if (models.length === 0) {
+    return (
+      <Panel title="Busiest models">
+        <Empty title="No model is loaded, and nobody asks for one.">
+          {idle > 0 ? `${plural(idle, "model is", "models are")} loaded when asked for. ` : ""}
+          <Link to="/models">See the models</Link>
+        </Empty>
+      </Panel>
+    );
+  }
+  return (
+    <Panel
+      title="Busiest models"
+      note={idle > 0 && `${plural(idle, "more is", "more are")} loaded when asked for.`}
+    >
+      <div className="table-box">
+        <table>
+          <thead>
+            <tr>
+              <th>Model</th>
+              <th className="right">Replicas</th>
+              <th className="right">In flight</th>
+              <th className="right">Waiting</th>
+              <th className="right">Requests/s</th>
+              <th className="right">Tokens/s</th>
+              <th className="right">First token</th>
+              <th className="right">Errors/s</th>
+            </tr>
+          </thead>
+          <tbody>
+            {models.slice(0, SHOWN).map((model) => (
+              <Row key={model.name} model={model} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {rest > 0 && <Link to="/models">{plural(rest, "more model")}</Link>}
+    </Panel>
+  );
+}
+
+function Row({ model }: { model: LiveModel }) {
+  const now = pace(model.pace);
+  const loaded = model.replicas.filter((replica) => replica.state === "loaded").length;
+  return (
+    <tr>
+      <td>
+        <Link to="/models/$model" params={{ model: model.name }}>
+          {model.name}
+        </Link>
+      </td>
+      <td className="right number">
+        {loaded === model.replicas.length ? loaded : `${loaded} of ${model.replicas.length}`}
+      </td>
+      <td className="right number">{model.in_flight}</td>
+      <td className={model.waiting > 0 ? "right number overview-waits" : "right number"}>{model.waiting}</td>
+      <td className="right number">{count(now.requests)}</td>
+      <td className="right number">{count(now.tokens)}</td>
+      <td className="right number">{duration(now.first50)}</td>
+      <td className={now.errors > 0 ? "right number bad-text" : "right number"}>{count(now.errors)}</td>
+    </tr>
+  );
+}

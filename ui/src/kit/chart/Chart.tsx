@@ -63,6 +63,17 @@ function told(value: number | null | undefined, format: (value: number) => strin
   return value == null ? "not known" : format(value);
 }
 
+const TIMES = { hour: "2-digit", minute: "2-digit" } as const;
+const DAYS = { month: "short", day: "numeric" } as const;
+const DAY_AND_A_HALF_S = 36 * 3600;
+
+/** A moment on an axis: its time, or its day if the axis is of days. */
+function moment(at: number, rangeS: number, isExact = false): string {
+  const date = new Date(at * 1000);
+  if (isExact) return date.toLocaleString(undefined, { ...DAYS, ...TIMES, second: "2-digit" });
+  return date.toLocaleString(undefined, rangeS > DAY_AND_A_HALF_S ? DAYS : TIMES);
+}
+
 function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -93,7 +104,14 @@ function options(
     legend: { live: true },
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), high ? high * 1.1 : 1] } },
     axes: [
-      { stroke: resolved("--ink-faint"), grid: { show: false }, ticks: grid, font, space: 80 },
+      {
+        stroke: resolved("--ink-faint"),
+        grid: { show: false },
+        ticks: grid,
+        font,
+        space: 80,
+        values: (_, ticks) => ticks.map((tick) => moment(tick, (ticks.at(-1) ?? 0) - (ticks[0] ?? 0))),
+      },
       {
         stroke: resolved("--ink-faint"),
         grid,
@@ -104,7 +122,7 @@ function options(
       },
     ],
     series: [
-      {},
+      { label: "At", value: (_: uPlot, at: number | null) => (at == null ? "now" : moment(at, 0, true)) },
       ...labels.map((label, place) => ({
         label,
         stroke: resolved(COLOURS[place % COLOURS.length] ?? "--ink"),
@@ -113,7 +131,9 @@ function options(
         ...(filled && place === 0
           ? { fill: () => `${resolved("--series-1")()}`.replace("rgb(", "rgba(").replace(")", ", 0.14)") }
           : {}),
-        value: (_: uPlot, value: number | null) => told(value, format.current),
+        // While nobody points at a moment, the legend tells the last one.
+        value: (plot: uPlot, value: number | null, line: number, at: number | null) =>
+          told(at == null ? plot.data[line]?.at(-1) : value, format.current),
       })),
     ],
   };

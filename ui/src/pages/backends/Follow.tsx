@@ -6,7 +6,7 @@ import type { OperationInFull } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Trouble } from "@/kit/Trouble";
-import { ask, cancel, dismiss, simply } from "@/pages/backends/data";
+import { ask, cancel, dismiss, retry, simply } from "@/pages/backends/data";
 import { TargetList } from "@/pages/backends/TargetList";
 import { againFor, canGoBack, isOver, standing } from "@/pages/backends/targets";
 import { operationsSearch } from "@/pages/operations/search";
@@ -42,6 +42,10 @@ function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (
     mutationFn: () => ask(simply("rollback", operation.name, back)),
     onSuccess: (admitted) => onNext(admitted.id),
   });
+  const anew = useMutation({
+    mutationFn: () => retry(operation.id),
+    onSuccess: (admitted) => onNext(admitted.id),
+  });
   return (
     <div className="stack tight backends-follow" data-state={operation.state}>
       <p role="status" aria-live="polite" className={operation.state === "failed" ? "bad-text" : ""}>
@@ -65,6 +69,11 @@ function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (
             Retry on {plural(again.nodes?.length ?? 0, "node")}
           </Button>
         )}
+        {(operation.state === "cancelled" || (operation.state === "failed" && !again)) && (
+          <Button small icon="again" busy={anew.isPending} onClick={() => anew.mutate()}>
+            Ask for it again
+          </Button>
+        )}
         {back.length > 0 && (
           <Button small busy={returning.isPending} onClick={() => returning.mutate()}>
             Roll back {plural(back.length, "node")}
@@ -74,7 +83,7 @@ function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (
           Its log
         </Link>
       </div>
-      <Trouble error={stopping.error ?? retrying.error ?? returning.error} />
+      <Trouble error={stopping.error ?? retrying.error ?? anew.error ?? returning.error} />
     </div>
   );
 }

@@ -1,5 +1,6 @@
 // The fleet matrix: backends by nodes. Arrows move in it, Enter opens a cell, the head of a row changes all nodes.
-import { type KeyboardEvent, useCallback, useRef, useState } from "react";
+import { type KeyboardEvent, memo, useCallback, useRef, useState } from "react";
+import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { NodeStatus } from "@/kit/status";
 import type { Matrix as MatrixData, Row } from "@/pages/backends/fleet";
@@ -46,49 +47,78 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
         onKeyDown={onKeyDown}
         onFocus={onFocus}
       >
-        <thead>
-          <tr>
-            <th scope="col" className="backends-corner">
-              <span className="unseen">Backend</span>
-            </th>
-            {columns.map((node) => (
-              <th key={node.id} scope="col">
-                <span className="cut" title={node.name}>
-                  {node.name}
-                </span>
-                <NodeStatus status={node.status} reason={node.status_reason} />
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Head columns={columns} />
         <tbody>
           {rows.map((row, place) => (
-            <tr key={row.name} data-backend={row.name}>
-              <RowHead
-                row={row}
-                place={place}
-                isActive={at.row === place && at.column === -1}
-                onRepair={onRepair}
-                onUpgrade={onUpgrade}
-              />
-              {row.cells.map((cell, column) => (
-                <MatrixCell
-                  key={cell.nodeId}
-                  cell={cell}
-                  backend={row.name}
-                  row={place}
-                  column={column}
-                  isActive={at.row === place && at.column === column}
-                  onOpen={onOpen}
-                />
-              ))}
-            </tr>
+            <MatrixRow
+              key={row.name}
+              row={row}
+              place={place}
+              active={at.row === place ? at.column : null}
+              onOpen={onOpen}
+              onRepair={onRepair}
+              onUpgrade={onUpgrade}
+            />
           ))}
         </tbody>
       </table>
     </div>
   );
 }
+
+/** Drawn again when nodes change, not when the focus moves. */
+const Head = memo(function Head({ columns }: { columns: readonly NodeOut[] }) {
+  return (
+    <thead>
+      <tr>
+        <th scope="col" className="backends-corner">
+          <span className="unseen">Backend</span>
+        </th>
+        {columns.map((node) => (
+          <th key={node.id} scope="col">
+            <span className="cut" title={node.name}>
+              {node.name}
+            </span>
+            <NodeStatus status={node.status} reason={node.status_reason} />
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+});
+
+interface MatrixRowProps extends Pick<MatrixProps, "onOpen" | "onRepair" | "onUpgrade"> {
+  row: Row;
+  place: number;
+  /** The column that has the focus; null: none of this row. */
+  active: number | null;
+}
+
+const MatrixRow = memo(function MatrixRow({
+  row,
+  place,
+  active,
+  onOpen,
+  onRepair,
+  onUpgrade,
+}: MatrixRowProps) {
+  return (
+    <tr data-backend={row.name}>
+      <RowHead row={row} place={place} isActive={active === -1} onRepair={onRepair} onUpgrade={onUpgrade} />
+      {row.cells.map((cell, column) => (
+        <MatrixCell
+          key={cell.nodeId}
+          cell={cell}
+          backend={row.name}
+          row={place}
+          column={column}
+          isActive={active === column}
+          onOpen={onOpen}
+        />
+      ))}
+    </tr>
+  );
+});
 
 interface RowHeadProps {
   row: Row;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.e2e.cluster import FrontendProcess
-from tests.e2e.gateway.traffic import traffic
+from tests.e2e.gateway.traffic import Traffic, traffic
 from tests.e2e.models.scene import Models
 
 ALL_WELL: dict[str, Any] = {"status": "ready", "degraded": []}
@@ -38,7 +38,7 @@ async def is_well(models: Models) -> None:
 
 
 async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: bool = False, away_s: float) -> None:
-    """Under traffic, and back. No request for a loaded model fails, and nothing is loaded anew."""
+    """Under traffic, and back. No request for a loaded model fails, nothing is loaded anew, and each is counted."""
     await models.put(name)
     await models.loaded(name, "worker-1")
     before = await models.process(name)
@@ -62,7 +62,23 @@ async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: 
         await going.more(50)
     after = await models.process(name)
     assert (after["pid"], after["restarts"]) == (before["pid"], 0)
+    await _is_counted(models, name, going)
     await models.forget(name)
+
+
+async def _is_counted(models: Models, name: str, going: Traffic) -> None:
+    """Until every answer of the whole time is in PostgreSQL, and no more than was asked: the last requests were given
+    up by their clients."""
+
+    async def requests() -> int:
+        told = await models.cluster.running()[-1].get("/api/usage?by=model")
+        return sum(row["requests"] for row in told["rows"] if row["model"] == name)
+
+    async def are_all_there() -> bool:
+        return await requests() >= going.answers
+
+    await models.look(are_all_there)
+    assert going.answers <= await requests() <= going.asked
 
 
 async def _assert_told(frontend: FrontendProcess, *, postgres: bool) -> None:

@@ -26,11 +26,13 @@ _clock = SystemClock()
 class Traffic:
     models: Models
     model: str
+    asked: int = 0
     answers: int = 0
     failures: list[str] = field(default_factory=list)
 
     async def client(self, via: int) -> None:
         for number in range(10**9):
+            self.asked += 1
             try:
                 await (self._stream(via) if number % STREAM_EVERY == 0 else self._chat(via))
             except (aiohttp.ClientError, OSError) as error:

@@ -94,7 +94,7 @@ function Amount({ operation }: { operation: OperationOut }) {
           {bytesPerS != null && ` · ${rate(bytesPerS)}`}
         </span>
       )}
-      <span className="strip-percent number">{percent(operation.progress)}</span>
+      {operation.progress > 0 && <span className="strip-percent number">{percent(operation.progress)}</span>}
     </>
   );
 }

@@ -68,7 +68,9 @@ function How({ operation }: { operation: OperationOut }) {
         {value !== undefined && (
           <span className="row">
             <Amount current={operation.currentBytes} total={operation.totalBytes} pace={paceOf(operation)} />
-            <span className="number operations-percent">{percent(operation.progress)}</span>
+            {value !== null && (
+              <span className="number operations-percent">{percent(operation.progress)}</span>
+            )}
           </span>
         )}
       </div>

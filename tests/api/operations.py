@@ -16,7 +16,7 @@ FOR_EVERYBODY = frozenset({"/api/models/capabilities", "/api/models/{name}/load-
 # How a browser comes in and goes out; tested on their own.
 FOR_BROWSERS = "/api/session"
 # Stream for ever; tested on their own.
-STREAMS = ("/api/events", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
+STREAMS = ("/api/events", "/api/stream", "/api/operations/events", "/api/nodes/{node}/backend-logs/{key}/stream")
 # They take a configuration, a change of one or a whole fleet, as YAML or JSON, and say what is wrong with it.
 YAML = (
     "/api/models/config/{name}",

@@ -62,7 +62,8 @@ function Login({ problem }: { problem: unknown }) {
           ? { key: String(form.get("key")).trim() }
           : { name: String(form.get("name")).trim(), password: String(form.get("password")) },
       );
-      queries.clear();
+      // What somebody else has seen here is forgotten; the question who is here stays, for it is being watched.
+      queries.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" });
       queries.setQueryData(me.queryKey, who);
     } catch (failure) {
       setError(failure);

@@ -85,17 +85,24 @@ class Partial:
     def missing(self) -> list[int]:
         return [index for index, has in enumerate(self._have) if not has]
 
-    def write(self, index: int, data: bytes | bytearray | memoryview) -> bool:
-        """Verify a chunk and write it; False: it is wrong, and nothing was written. In a thread; `mark` it after."""
-        if hashlib.sha256(data).digest() != chunk_hash(self._chunks, index):
-            return False
+    def arrives(self, index: int) -> Arriving:
+        """A chunk that comes piece by piece, in a thread; `mark` it if it was right."""
         start, _ = chunk_span(index, self.size_bytes)
-        view, written = memoryview(data), 0
+        return Arriving(self, start, chunk_hash(self._chunks, index))
+
+    def write(self, index: int, data: bytes | bytearray | memoryview) -> bool:
+        """All of a chunk, in a thread; whether it is right. `mark` it then."""
+        arriving = self.arrives(index)
+        arriving.put(memoryview(data))
+        return arriving.is_right()
+
+    def write_at(self, start: int, data: memoryview) -> None:
+        """Bytes that nobody counts on yet."""
+        written = 0
         # The kernel lets one writer at a time into a file, and the others spin; here they sleep.
         with self._writing, told_when_full(f"{self.sha256[:12]} was fetched"):
-            while written < len(view):
-                written += os.pwrite(self._descriptor, view[written : written + _WRITE_BYTES], start + written)
-        return True
+            while written < len(data):
+                written += os.pwrite(self._descriptor, data[written : written + _WRITE_BYTES], start + written)
 
     def mark(self, index: int) -> bool:
         """It is there from now on; whether it is time to write the note."""
@@ -165,6 +172,26 @@ class Partial:
             if hashlib.sha256(data).digest() == chunk_hash(self._chunks, index):
                 self._have[index] = 1
                 self.have_bytes += length
+
+
+class Arriving:
+    """A chunk on its way into the file. Each piece is hashed and written while it is still in the processor's cache:
+    nothing is fetched from memory again for the second and the third step. What is wrong in the end was written and
+    is never marked, so nobody reads it; the next try overwrites it."""
+
+    def __init__(self, partial: Partial, start: int, wanted: bytes) -> None:
+        self._partial = partial
+        self._at = start
+        self._wanted = wanted
+        self._hash = hashlib.sha256()
+
+    def put(self, piece: memoryview) -> None:
+        self._hash.update(piece)
+        self._partial.write_at(self._at, piece)
+        self._at += len(piece)
+
+    def is_right(self) -> bool:
+        return self._hash.digest() == self._wanted
 
 
 def write_note(path: Path, document: Any) -> None:

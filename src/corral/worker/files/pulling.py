@@ -31,7 +31,7 @@ from corral.transfer.files import free_bytes
 from corral.transfer.http import Http, refused, shown
 from corral.transfer.options import Patience
 from corral.transfer.threads import in_thread
-from corral.worker.files.lines import Lines, Refused, Wanted
+from corral.worker.files.lines import Lines, Wanted
 from corral.worker.files.partial import Partial
 from corral.worker.files.places import Library, Standing, Standings, addresses
 from corral.worker.files.store import BlobStore
@@ -271,20 +271,21 @@ class Puller:
             data = await self._ask(transfer, place, index)
             return await in_thread(lambda _stop: partial.write(index, data))
         start, length = chunk_span(index, transfer.size_bytes)
+        arriving = partial.arrives(index)
         wanted = Wanted(
             url=address.url,
             start=start,
             length=length,
             total=transfer.size_bytes,
             headers=address.headers,
-            take=lambda data: partial.write(index, data),
+            put=arriving.put,
             moved=lambda count: transfer.arrived(index, count),
         )
         transfer.arrived(index, 0)
-        got = await self._lines.fetch(wanted)
-        if isinstance(got, Refused):
-            raise self._refusal(transfer, place, got.status, got.headers)
-        return got
+        refused = await self._lines.fetch(wanted)
+        if refused is not None:
+            raise self._refusal(transfer, place, refused.status, refused.headers)
+        return arriving.is_right()
 
     async def _ask(self, transfer: _Transfer, place: Standing, index: int) -> bytearray:
         start, length = chunk_span(index, transfer.size_bytes)

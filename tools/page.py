@@ -161,7 +161,8 @@ def ensure_modules(places: Places, npm: str) -> None:
     if noted.is_file() and noted.stat().st_mtime_ns >= lock.stat().st_mtime_ns and not _is_incomplete(noted, lock):
         return
     _say("Installing what the web page is built with (once)")
-    arguments = [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"]
+    # Not `npm ci`: it refuses a lock file that names a tool's programs for this kind of machine and not for all others.
+    arguments = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"]
     _run(places, arguments, INSTALL_LIMIT_S, "What the web page is built with could not be installed.")
 
 

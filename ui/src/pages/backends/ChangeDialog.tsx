@@ -9,6 +9,7 @@ import { Checkbox, Segments, Select } from "@/kit/fields";
 import { Trouble } from "@/kit/Trouble";
 import { AT_ONCE, ask, plan as planOf, type Wish } from "@/pages/backends/data";
 import { Follow } from "@/pages/backends/Follow";
+import { entryNamed } from "@/pages/backends/listing";
 import { NodePicker } from "@/pages/backends/NodePicker";
 import type { Verb } from "@/pages/backends/offers";
 import { PlanPreview } from "@/pages/backends/PlanPreview";
@@ -21,7 +22,7 @@ import { plural } from "@/text/format";
 /** What somebody wants to change; the dialog asks for the rest. */
 export interface Change {
   verb: Verb;
-  /** The name that is sent: of a family, or of one build. */
+  /** The name that is sent: of a family or of one build, with its gallery if it is said. */
   backend: string;
   title: string;
   /** Chosen at the beginning; null: every node that may have it. */
@@ -48,17 +49,7 @@ export function ChangeDialog({ change, known, onClose }: ChangeDialogProps) {
   const [followed, setFollowed] = useState<string | null>(null);
   if (followed) {
     return (
-      <Dialog
-        title={change.title}
-        onClose={onClose}
-        wide
-        actions={
-          <>
-            <span className="small soft">It goes on when this is closed.</span>
-            <Button onClick={onClose}>Close</Button>
-          </>
-        }
-      >
+      <Dialog title={change.title} onClose={onClose} wide actions={<Button onClick={onClose}>Close</Button>}>
         <Follow id={followed} onNext={setFollowed} />
       </Dialog>
     );
@@ -92,8 +83,9 @@ function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBeg
   const settled = useSettled(wish);
   const isAskable = (isWhole || chosen.size > 0) && typeof strategy !== "string";
   const planned = useQuery({ ...planOf(settled), enabled: isAskable, placeholderData: keepPreviousData });
-  const row = known.matrix.rows.find((one) => one.name === change.backend || holds(one, change.backend));
-  const entry = known.fleet.entries.find((one) => one.name === change.backend);
+  const entry = entryNamed(known.fleet.entries, change.backend);
+  const name = entry?.name ?? change.backend;
+  const row = known.matrix.rows.find((one) => one.name === name || holds(one, name));
   const all = useMemo(
     () => candidates(verb, known.fleet.nodes, row, entry, isWhole ? planned.data : undefined),
     [verb, known.fleet.nodes, row, entry, isWhole, planned.data],
@@ -104,10 +96,7 @@ function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBeg
   });
   const isHeld = begin.error instanceof Problem && begin.error.code === "operation_in_progress";
   const needsNodes = verb === "install" && entry?.metaBackendFor != null;
-  const versions = newestFirst([
-    ...(entry?.versions ?? []),
-    ...buildVersions(known, row?.name ?? change.backend),
-  ]);
+  const versions = newestFirst([...(entry?.versions ?? []), ...buildVersions(known, row?.name ?? name)]);
   const count =
     planned.data && isAskable && !planned.error ? planned.data.nodes.length : isWhole ? 0 : chosen.size;
   const hasOdd = all.some((one) => one.isOdd && chosen.has(one.node.id));
@@ -122,7 +111,7 @@ function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBeg
           <Button onClick={onClose}>Not now</Button>
           <Button
             kind={verb === "delete" ? "danger" : "primary"}
-            disabled={!isAskable || (planned.error !== null && !ignoresHardware)}
+            disabled={!isAskable || planned.error !== null}
             busy={begin.isPending}
             onClick={() => begin.mutate(false)}
           >

@@ -98,7 +98,7 @@ function versionsOf(entry: CatalogEntryOut, known: Known): string[] {
 
 function Actions({ entry, known, target, onChange }: EntryProps) {
   const want = (verb: Verb, title: string, nodes: string[] | null) =>
-    onChange({ verb, backend: entry.name, title, nodes });
+    onChange({ verb, backend: verb === "install" ? entry.id : entry.name, title, nodes });
   const node = known.fleet.nodes.find((one) => one.name === target || one.id === target);
   if (node) {
     const has = entry.nodes?.some((place) => place.node_id === node.id) ?? false;

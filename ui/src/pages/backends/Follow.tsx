@@ -82,6 +82,7 @@ function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (
         <Link to="/operations" search={operationsSearch({ operation: operation.id })} className="small">
           Its log
         </Link>
+        {!isOver(operation.state) && <span className="small soft">It goes on when this is closed.</span>}
       </div>
       <Trouble error={stopping.error ?? retrying.error ?? anew.error ?? returning.error} />
     </div>

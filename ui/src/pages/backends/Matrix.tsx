@@ -1,4 +1,5 @@
 // The fleet matrix: backends by nodes. Arrows move in it, Enter opens a cell, the head of a row changes all nodes.
+import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, memo, useCallback, useRef, useState } from "react";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
@@ -6,6 +7,7 @@ import { NodeStatus } from "@/kit/status";
 import type { Matrix as MatrixData, Row } from "@/pages/backends/fleet";
 import { MatrixCell } from "@/pages/backends/MatrixCell";
 import { moved, type Place } from "@/pages/backends/moving";
+import { backendsSearch } from "@/pages/backends/search";
 import { plural } from "@/text/format";
 
 interface MatrixProps {
@@ -104,7 +106,7 @@ const MatrixRow = memo(function MatrixRow({
 }: MatrixRowProps) {
   return (
     <tr data-backend={row.name}>
-      <RowHead row={row} place={place} isActive={active === -1} onRepair={onRepair} onUpgrade={onUpgrade} />
+      <RowHead row={row} place={place} active={active} onRepair={onRepair} onUpgrade={onUpgrade} />
       {row.cells.map((cell, column) => (
         <MatrixCell
           key={cell.nodeId}
@@ -123,19 +125,27 @@ const MatrixRow = memo(function MatrixRow({
 interface RowHeadProps {
   row: Row;
   place: number;
-  isActive: boolean;
+  active: number | null;
   onRepair: (row: Row) => void;
   onUpgrade: (row: Row) => void;
 }
 
-function RowHead({ row, place, isActive, onRepair, onUpgrade }: RowHeadProps) {
-  const keys = { tabIndex: isActive ? 0 : -1, "data-at": `${place},-1` };
+/** The name is a place of the grid; what can be done with the row comes with Tab, in the row that has the focus. */
+function RowHead({ row, place, active, onRepair, onUpgrade }: RowHeadProps) {
+  const keys = { tabIndex: active === null ? -1 : 0 };
   return (
     <th scope="row">
-      <span className="cut" title={row.name}>
+      <Link
+        to="/backends"
+        search={backendsSearch({ view: "catalog", backend: row.name })}
+        className="cut"
+        title={row.name}
+        tabIndex={active === -1 ? 0 : -1}
+        data-at={`${place},-1`}
+      >
         {row.name}
-      </span>
-      <span className="small faint">
+      </Link>
+      <span className="small">
         {row.versions.length > 1 ? plural(row.versions.length, "version") : row.versions[0]}
       </span>
       {row.drifting > 0 ? (

@@ -21,7 +21,7 @@ export function TargetList({ operation }: { operation: OperationInFull }) {
       {waves.map((wave) => {
         const [word, tone] = WAVE_SAID[wave.state];
         return (
-          <li key={wave.number} className={`backends-wave ${wave.state}`}>
+          <li key={wave.number} className={`backends-wave is-${wave.state}`}>
             <div className="row apart">
               <strong className="small">
                 Wave {wave.number + 1} of {waves.length}

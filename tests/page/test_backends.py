@@ -1,0 +1,357 @@
+"""Backends in a browser: install, follow, upgrade in waves, repair drift; on real nodes, from a gallery of the test."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.e2e.cluster import FrontendProcess, empty_cluster
+from tests.e2e.faults.scene import MIB, SETTINGS, Scene, processes_of
+from tests.page.support import Aside, Watched, axe, come_in
+from tests.support.waiting import eventually
+from tests.worker.backends.scene import engine_files, sha256, tar_of
+from tests.worker.backends.server import File, FileServer, held_after
+
+NODES = ("worker-1", "worker-2", "worker-3")
+VERSIONS = ("2.0", "1.0")
+# One for each test: what one leaves on the nodes is of no concern to the others.
+NAMES = ("herd", "flock", "swarm", "shoal")
+# A frontend that dies is followed by another after a lease of 30 s, and the machine may have other work.
+LONG_MS = 120_000
+
+
+@dataclass
+class Yard:
+    """The cluster of this module, and what the tests do to it."""
+
+    aside: Aside
+    scene: Scene
+
+    def frontends(self) -> list[FrontendProcess]:
+        return self.scene.cluster.running()
+
+    def archive(self, name: str, version: str) -> File:
+        return self.scene.files.files[f"/{name}-{version}.tar.gz"]
+
+    def hold(self, name: str, version: str, *, downloads: int = 1) -> None:
+        """The next downloads stand still in the middle until `let_go`."""
+        self.scene.let.clear()
+        file = self.archive(name, version)
+        file.faults = [held_after(len(file.body) // 2, self.scene.let)] * downloads
+
+    def let_go(self) -> None:
+        self.aside.run(_set(self.scene))
+
+    def have(self, name: str, version: str, *nodes: str) -> None:
+        body = {"nodes": list(nodes), "version": version}
+        self.ended(self.post(f"/api/backends/install/{name}", body))
+
+    def post(self, path: str, body: Any) -> str:
+        status, answer = self.aside.run(self.frontends()[0].call("POST", path, body))
+        assert status in (200, 202), answer
+        return str(answer["id"])
+
+    def ended(self, key: str) -> Any:
+        return self.aside.run(self.scene.becomes(key, "completed"))
+
+    def operation(self, key: str) -> Any:
+        return self.aside.run(self.scene.operation(key))
+
+
+async def _set(scene: Scene) -> None:
+    scene.let.set()
+
+
+def index_of(files: FileServer) -> str:
+    """A gallery in which each backend has two versions."""
+    entries = []
+    for name in NAMES:
+        versions = []
+        for version in VERSIONS:
+            body = tar_of(engine_files(f"{name} {version}", padding=MIB))
+            files.put(f"/{name}-{version}.tar.gz", body, etag=f'"{name}-{version}"')
+            source = {"kind": "url", "uri": f"{files.url}/{name}-{version}.tar.gz", "sha256": sha256(body)}
+            versions.append({"version": version, "source": source | {"size_bytes": len(body)}})
+        entries.append(
+            {
+                "name": name,
+                "description": f"A {name} of animals.",
+                "license": "MIT",
+                "tags": ["test"],
+                "manifest": {"command": ["{python}", "{dir}/engine.py"], "serves": ["chat"]},
+                "versions": versions,
+            }
+        )
+    return json.dumps(entries)
+
+
+@asynccontextmanager
+async def yard_of(folder: Path) -> AsyncIterator[Scene]:
+    try:
+        async with FileServer().running() as files, empty_cluster(folder) as cluster:
+            files.put("/index.yaml", index_of(files).encode())
+            galleries = json.dumps([{"name": "own", "url": f"{files.url}/index.yaml", "mirrors": []}])
+            cluster.frontend_settings = {**SETTINGS, "CORRAL_BACKEND_GALLERIES": galleries}
+            await cluster.postgres.start()
+            await cluster.add_frontends(2)
+            await cluster.join(*NODES)
+            scene = Scene(cluster, files)
+
+            async def knows_the_gallery() -> bool:
+                known = [await frontend.get("/api/backends?term=herd") for frontend in cluster.running()]
+                return all(page["backends"] for page in known)
+
+            await eventually(knows_the_gallery, within_s=60)
+            try:
+                yield scene
+            finally:
+                scene.let.set()
+    finally:
+        for pid in processes_of(folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def yard(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    """Two frontends, three workers and a gallery, for all tests of this module."""
+    with aside.inside(yard_of(tmp_path_factory.mktemp("yard"))) as scene:
+        yield Yard(aside, scene)
+
+
+@pytest.fixture
+def tabs(context: BrowserContext, yard: Yard) -> tuple[Page, Page]:
+    """One tab of an admin on each frontend."""
+    pages = []
+    for frontend in yard.frontends()[:2]:
+        come_in(context, frontend.url)
+        page = context.new_page()
+        page.goto(f"{frontend.url}/app/backends")
+        pages.append(page)
+    return pages[0], pages[1]
+
+
+@pytest.fixture
+def tab(tabs: tuple[Page, Page]) -> Page:
+    return tabs[0]
+
+
+def go(page: Page, search: str) -> None:
+    page.goto(re.sub(r"/app/.*", f"/app/backends{search}", page.url))
+
+
+def cell(page: Page, backend: str, node: str) -> Locator:
+    return page.get_by_role("button", name=re.compile(rf"^{backend} on {node}\b"))
+
+
+def member(page: Page, node: str) -> Locator:
+    """A node of the operation that is followed."""
+    return page.get_by_role("dialog").locator(f"li[data-node='{node}']")
+
+
+def standing(page: Page, text: str) -> None:
+    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text(re.compile(text), timeout=LONG_MS)
+
+
+@pytest.mark.behaviour("PAGE-100")
+@pytest.mark.behaviour("PAGE-101")
+@pytest.mark.behaviour("PAGE-102")
+@pytest.mark.behaviour("PAGE-103")
+def test_what_one_tab_installs_the_other_shows_to_its_end_though_the_frontend_that_drove_it_is_killed(
+    tabs: tuple[Page, Page], yard: Yard, watched: Watched
+) -> None:
+    # What a browser notes of a frontend that is no more.
+    watched.allow(r"ERR_|status of 5\d\d|ECONN")
+    yard.hold("herd", "2.0", downloads=3)
+    first, second = tabs
+    go(first, "?view=catalog&backend=herd")
+    first.get_by_role("button", name="Choose nodes").click()
+    dialog = first.get_by_role("dialog")
+    expect(dialog.get_by_text("3 of 3 chosen")).to_be_visible()
+    dialog.get_by_label("worker-3: Compatible").uncheck()
+    dialog.get_by_label("Order").select_option("single")
+    # The plan: which nodes, which version, how much.
+    expect(dialog.get_by_text(re.compile(r"^2 nodes, about 2(\.\d+)? MiB to fetch\.$"))).to_be_visible()
+    dialog.get_by_role("button", name="Install on 2 nodes").click()
+    expect(member(first, "worker-1")).to_contain_text("Busy: downloading")
+    expect(member(first, "worker-2")).to_contain_text("Queued")
+    expect(member(first, "worker-1").get_by_role("progressbar")).to_be_visible()
+    expect(member(first, "worker-2").get_by_role("progressbar")).to_have_count(0)
+    # The other tab shows it in two cells and in no third.
+    expect(cell(second, "herd", "worker-1")).to_have_attribute("data-state", "busy")
+    expect(cell(second, "herd", "worker-2")).to_have_attribute("data-state", "queued")
+    expect(cell(second, "herd", "worker-3")).to_have_attribute("data-state", "missing")
+    key = yard.aside.run(_only_operation(yard.scene))
+    owner = yard.operation(key)["owner"]
+    left, driver = (second, 0) if yard.scene.cluster.frontends[0].id == owner else (first, 1)
+    yard.aside.run(yard.scene.cluster.frontends[driver].program.kill())
+    yard.let_go()
+    if left is first:
+        standing(first, "Installed on 2 nodes")
+        expect(member(first, "worker-2")).to_contain_text("Done")
+        first.get_by_role("dialog").get_by_role("button", name="Close").last.click()
+        go(first, "")
+    for node in NODES[:2]:
+        expect(cell(left, "herd", node)).to_have_attribute("data-state", "installed", timeout=LONG_MS)
+        expect(cell(left, "herd", node)).to_contain_text("2.0")
+    expect(cell(left, "herd", "worker-3")).to_have_attribute("data-state", "missing")
+    yard.aside.run(yard.scene.cluster.add_frontends(1))
+
+
+async def _only_operation(scene: Scene) -> str:
+    listed = (await scene.cluster.running()[0].get("/api/operations"))["operations"]
+    (found,) = [one["id"] for one in listed if one["state"] == "running"]
+    return str(found)
+
+
+@pytest.mark.behaviour("PAGE-104")
+@pytest.mark.behaviour("PAGE-110")
+def test_what_comes_from_an_address_is_planned_cancelled_and_asked_for_again(tab: Page, yard: Yard) -> None:
+    file = yard.scene.offer("stray")
+    yard.scene.let.clear()
+    file.faults = [held_after(len(file.body) // 2, yard.scene.let)]
+    go(tab, "?view=catalog&target=worker-3")
+    tab.get_by_role("button", name="From an address").click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog.get_by_label("worker-3: Compatible")).to_be_checked()
+    dialog.get_by_label("Address").fill(f"{yard.scene.files.url}/stray.tar.gz")
+    dialog.get_by_label("Name").fill("stray")
+    dialog.get_by_label("SHA-256").fill("12")
+    expect(dialog.get_by_text("64 hexadecimal digits")).to_be_visible()
+    dialog.get_by_label("SHA-256").fill(sha256(file.body))
+    dialog.get_by_role("button", name="Show the plan").click()
+    expect(dialog.get_by_role("region", name="Plan")).to_contain_text("worker-3")
+    dialog.get_by_role("button", name="Install on 1 node").click()
+    expect(member(tab, "worker-3")).to_contain_text("Busy")
+    tab.get_by_role("button", name="Cancel this operation").click()
+    standing(tab, "^Cancelled")
+    expect(member(tab, "worker-3")).to_contain_text("Cancelled")
+    yard.let_go()
+    tab.get_by_role("button", name="Ask for it again").click()
+    standing(tab, "Installed on 1 node")
+
+
+@pytest.mark.behaviour("PAGE-100")
+@pytest.mark.behaviour("PAGE-105")
+@pytest.mark.behaviour("PAGE-107")
+def test_an_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_is_repaired_in_the_matrix(
+    tab: Page, yard: Yard
+) -> None:
+    yard.have("flock", "1.0", *NODES)
+    go(tab, "?q=flock")
+    expect(cell(tab, "flock", "worker-2")).to_contain_text("1.0")
+    # The second to fetch it gets other bytes than the gallery has promised.
+    file = yard.archive("flock", "2.0")
+    file.faults = [_as_promised, _other_bytes]
+    tab.get_by_role("button", name="Upgrade flock everywhere").click()
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_label("Order").select_option("single")
+    expect(dialog.get_by_label("Stop after a failure")).to_be_checked()
+    expect(dialog.get_by_role("region", name="Plan").get_by_role("row")).to_have_count(4)
+    dialog.get_by_role("button", name="Upgrade on 3 nodes").click()
+    standing(tab, r"^Failed on worker-2\. Stopped there: 1 node not begun\.$")
+    waves = dialog.locator(".backends-wave")
+    for place, word in enumerate(("done", "failed", "not begun")):
+        expect(waves.nth(place)).to_contain_text(f"Wave {place + 1} of 3")
+        expect(waves.nth(place).locator(".pill").first).to_have_text(word)
+    expect(member(tab, "worker-2")).to_contain_text("Failed")
+    expect(dialog.get_by_role("progressbar")).to_have_count(0)
+    # Behind the dialog: the failure with its error and no progress, and the version of the first is there already.
+    tab.keyboard.press("Escape")
+    expect(cell(tab, "flock", "worker-1")).to_contain_text("2.0")
+    failed = cell(tab, "flock", "worker-2")
+    expect(failed).to_have_attribute("data-state", "failed")
+    expect(failed).to_have_attribute("title", re.compile("digest|SHA|sha"))
+    expect(failed.get_by_role("progressbar")).to_have_count(0)
+    expect(cell(tab, "flock", "worker-1")).to_contain_text("drift")
+    failed.click()
+    tab.get_by_role("button", name="Retry on 2 nodes").click()
+    standing(tab, "Upgraded on 2 nodes")
+    # All of what was upgraded together goes back together; then the nodes differ.
+    tab.get_by_role("button", name="Roll back 2 nodes").click()
+    standing(tab, "Rolled back on 2 nodes")
+    tab.keyboard.press("Escape")
+    expect(cell(tab, "flock", "worker-2")).to_contain_text("1.0")
+    expect(cell(tab, "flock", "worker-1")).to_contain_text("drift")
+    tab.get_by_role("button", name="Repair flock").click()
+    expect(dialog.get_by_label("Version")).to_have_value("2.0")
+    expect(dialog.get_by_text("1 node left out")).to_be_visible()
+    dialog.get_by_role("button", name="Upgrade on 2 nodes").click()
+    standing(tab, "Upgraded on 2 nodes")
+    tab.keyboard.press("Escape")
+    for node in NODES:
+        expect(cell(tab, "flock", node)).to_have_accessible_name(f"flock on {node}, version 2.0")
+    expect(tab.get_by_role("button", name="Repair flock")).to_have_count(0)
+
+
+async def _as_promised(request: web.Request, file: File) -> web.StreamResponse:
+    del request
+    return web.Response(body=file.body, headers={"ETag": file.etag})
+
+
+async def _other_bytes(request: web.Request, file: File) -> web.StreamResponse:
+    del request
+    return web.Response(body=b"\0" * len(file.body), headers={"ETag": file.etag})
+
+
+@pytest.mark.behaviour("PAGE-106")
+def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_the_same_second(
+    tab: Page, yard: Yard
+) -> None:
+    yard.have("swarm", "1.0", "worker-1")
+    go(tab, "?view=installed&backend=swarm")
+    panel = tab.get_by_role("region", name="swarm")
+    expect(panel).to_contain_text("2.0 can be had")
+    file = yard.archive("swarm", "2.0")
+    yard.hold("swarm", "2.0")
+    file.faults = [_as_promised, *file.faults]
+    first = yard.post("/api/backends/upgrade/swarm", {"nodes": ["worker-1"]})
+    second = yard.post("/api/backends/reinstall/swarm?after=true", {"nodes": ["worker-1"]})
+    expect(panel.get_by_role("row", name=re.compile("worker-1"))).to_contain_text("2.0")
+    expect(panel.get_by_text("can be had")).to_have_count(0)
+    assert (yard.operation(first)["state"], yard.operation(second)["state"]) == ("completed", "running")
+    yard.let_go()
+    yard.ended(second)
+
+
+@pytest.mark.behaviour("PAGE-108")
+@pytest.mark.behaviour("PAGE-109")
+def test_the_matrix_is_moved_in_by_keys_lives_in_the_address_and_fits_everybody(tab: Page, yard: Yard) -> None:
+    yard.have("shoal", "1.0", "worker-1", "worker-2")
+    go(tab, "?q=shoal")
+    cell(tab, "shoal", "worker-1").focus()
+    tab.keyboard.press("ArrowRight")
+    expect(cell(tab, "shoal", "worker-2")).to_be_focused()
+    tab.keyboard.press("End")
+    expect(cell(tab, "shoal", "worker-3")).to_be_focused()
+    assert axe(tab) == []
+    tab.keyboard.press("Enter")
+    dialog = tab.get_by_role("dialog", name="shoal on worker-3")
+    expect(dialog).to_be_visible()
+    tab.reload()
+    expect(dialog).to_be_visible()
+    expect(tab.get_by_role("searchbox", name="Backend or node")).to_have_value("shoal")
+    assert axe(tab) == []
+    tab.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    tab.emulate_media(color_scheme="dark")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    for search in ("", "?view=catalog&backend=own%40shoal&tag=test", "?view=installed&backend=shoal&filter=user"):
+        go(tab, search)
+        expect(tab.get_by_text("shoal").first).to_be_visible()
+        assert axe(tab) == [], search
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
+    tab.go_back()
+    expect(tab.get_by_role("button", name="test", pressed=True)).to_be_visible()

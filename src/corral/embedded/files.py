@@ -11,6 +11,8 @@ import secrets
 import stat
 from pathlib import Path
 
+from corral.runtime.disk import sync_folder
+
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _TEMPORARY = ".new-"
@@ -32,15 +34,6 @@ def write_private(path: Path, text: str, *, durable: bool = True) -> None:
         raise
     if durable:
         sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames inside `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_private_folder(folder: Path) -> None:

@@ -18,13 +18,14 @@ from urllib.parse import quote
 
 from corral.embedded.child import ChildPlan, Launch
 from corral.embedded.errors import BinaryMissing, StartFailed
-from corral.embedded.files import ensure_secret, read_secret, sync_folder, write_private
+from corral.embedded.files import ensure_secret, read_secret, write_private
 from corral.embedded.home import Home
 from corral.embedded.leftovers import end_orphans
 from corral.embedded.ports import accepts, choose_port
 from corral.embedded.processes import MARKER_HOME, MARKER_NAME
 from corral.embedded.run_as import RunAs, choose_run_as, give_to
 from corral.embedded.state import StateFile
+from corral.runtime.disk import sync_folder
 
 NAME = "postgres"
 HOST = "127.0.0.1"

@@ -19,9 +19,10 @@ from pathlib import Path
 
 from corral.domain.errors import InvalidRequest, Unavailable, Unprocessable
 from corral.domain.model import Blob
+from corral.runtime.disk import sync_folder
 from corral.transfer.chunks import ChunkHasher, check_sha256
 from corral.transfer.faults import told_when_full
-from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER, sync_folder
+from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER
 from corral.transfer.threads import Stop
 
 READ_BYTES = 1024 * 1024

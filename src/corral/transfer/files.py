@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from corral.runtime.disk import sync_folder
+
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
 _NEW = ".new"
@@ -36,11 +38,3 @@ def write_json(path: Path, document: Any) -> None:
 
 def is_half_written(path: Path) -> bool:
     return path.name.endswith(_NEW)
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -26,9 +26,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound, TooLarge, Unavailable
+from corral.runtime.disk import sync_folder
 from corral.transfer.chunks import check_sha256, sha256_of
 from corral.transfer.faults import told_when_full
-from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER, sync_folder, write_json
+from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER, write_json
 from corral.transfer.threads import in_thread
 
 GIB = 1024**3

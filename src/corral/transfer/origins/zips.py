@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 
+from corral.runtime.disk import sync_folder
 from corral.transfer.faults import SourceFailed, TransferFailed, told_when_full
-from corral.transfer.files import PRIVATE_FILE, sync_folder
+from corral.transfer.files import PRIVATE_FILE
 from corral.transfer.http import Http
 from corral.transfer.threads import Stop, in_thread
 

@@ -24,9 +24,10 @@ import structlog
 from corral.domain.backend import Build, InstalledBackend
 from corral.domain.operation import Phase
 from corral.ports.runtime import Clock, Ids
+from corral.runtime.disk import sync_folder
 from corral.transfer.download import Downloads, owner_of
 from corral.transfer.faults import TransferFailed, told_when_full
-from corral.transfer.files import sync_folder, write_json
+from corral.transfer.files import write_json
 from corral.transfer.http import Http
 from corral.transfer.threads import in_thread
 from corral.worker.backends import staging

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corral.transfer.files import PRIVATE_FOLDER, sync_folder
+from corral.runtime.disk import sync_folder
+from corral.transfer.files import PRIVATE_FOLDER
 
 RECORD = "backend.json"
 # Above this number of files, one sync of the whole system is cheaper than one for each.

@@ -205,7 +205,13 @@ def _run(places: Places, arguments: list[str], limit_s: float, sentence: str, **
     with places.log.open("w", encoding="utf-8") as log:
         try:
             done = subprocess.run(
-                arguments, cwd=places.ui, env=os.environ | {"NO_COLOR": "1"} | told, stdout=log, stderr=log, check=False, timeout=limit_s
+                arguments,
+                cwd=places.ui,
+                env=os.environ | {"NO_COLOR": "1"} | told,
+                stdout=log,
+                stderr=log,
+                check=False,
+                timeout=limit_s,
             )
         except subprocess.TimeoutExpired as error:
             raise PageProblem(

@@ -37,7 +37,7 @@ def write_state(folder: Path, state: str, sentence: str, hint: str) -> None:
 _NPM = """#!/bin/sh
 echo "$*" >> "$CALLS"
 case "$1 $2" in
-  "ci "*)
+  "install "*)
     mkdir -p node_modules
     cp package-lock.json node_modules/.package-lock.json
     ;;

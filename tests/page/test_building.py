@@ -46,7 +46,7 @@ def index(tree: Tree) -> str:
 def test_a_page_is_built_once_and_again_when_its_sources_change(tree: Tree) -> None:
     assert main([], tree.places) == 0
     assert (index(tree), tree.state()["state"]) == ("the first page", "done")
-    built = ["ci --no-audit --no-fund --loglevel=error", "run build"]
+    built = ["install --no-save --no-audit --no-fund --loglevel=error", "run build"]
     assert tree.called() == built
     assert main([], tree.places) == 0
     assert tree.called() == built
@@ -85,7 +85,7 @@ def test_what_it_is_built_with_is_installed_when_something_lacks(tree: Tree, lac
         (tree.places.ui / "package-lock.json").write_text(json.dumps({"packages": packages}))
     tree.main.write_text("another page")
     main([], tree.places)
-    assert len([call for call in tree.called() if call.startswith("ci ")]) == 2
+    assert len([call for call in tree.called() if call.startswith("install ")]) == 2
 
 
 @pytest.mark.behaviour("PAGE-12")

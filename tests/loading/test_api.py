@@ -98,6 +98,7 @@ async def test_how_far_a_load_is_or_404(frontend: RunningFrontend) -> None:
     assert 20 < answer["eta_seconds"] < 60
 
 
+@pytest.mark.behaviour("NODE-97")
 async def test_shutting_down_what_is_loaded_nowhere_is_404_and_else_an_operation(frontend: RunningFrontend) -> None:
     node = await joined(frontend, "a")
     model = await put_model(frontend.database)

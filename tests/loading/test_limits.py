@@ -6,12 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from corral.domain.operation import Operation
+from corral.loading.kinds.load import BUSY_LOOKS, ROOM_S
+from corral.loading.placing import PlaceOptions
+from corral.operations import actions
 from corral.store.database import Database
-from tests.loading.machines import GIB, LoadFrontend, machines
+from tests.loading.machines import GIB, LoadFrontend, machines, sha_of
 from tests.loading.scene import ask, put_loaded, put_model, rows, states, use
 from tests.operations.driving import notes
 from tests.operations.fake_bus import Hub
 from tests.operations.scene import read, sql
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -147,3 +152,69 @@ async def test_nothing_is_evicted_where_an_engine_has_ended_since_the_node_said_
     await sql(database, f"UPDATE nodes SET available_ram = {5 * GIB}, total_ram = {16 * GIB}, {beat}")
     await frontend.run_ahead()
     assert {row.model: str(row.state) for row in await rows(database)} == {"chat": "staging", "idle": "loaded"}
+
+
+@pytest.mark.behaviour("NODE-93")
+async def test_a_load_that_waits_for_what_is_in_use_waits_less_than_five_seconds_and_can_be_cancelled_at_once(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    assert BUSY_LOOKS * ROOM_S < 5.0
+    (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
+    busy = await put_loaded(database, one.node, await put_model(database, "busy"), ram_bytes=6 * GIB)
+    await use(database, busy)
+    await put_model(database, ram_bytes=4 * GIB)
+    operation = await ask(frontend)
+    await frontend.run()
+    assert (await read(database, operation)).progress.phase == "making_room"
+    await actions.cancel(database, operation.id, "ann")
+    await frontend.run()
+    assert (await read(database, operation)).state == "cancelled"
+    assert await states(database) == ["loaded"]
+
+
+async def put_large(database: Database) -> None:
+    """A model of 70 GB whose files are in the library."""
+    await put_model(database, files=("model.gguf",))
+    large = "INSERT INTO blobs (sha256, size_bytes, chunks) VALUES (:s, 70000000000, '')"
+    await sql(database, large, s=sha_of("model.gguf"))
+
+
+async def until_told(frontend: LoadFrontend, operation: Operation) -> Operation:
+    """Until it has ended, or a worker was told to load."""
+
+    async def seen() -> Operation | None:
+        await frontend.run()
+        now = await read(frontend.database, operation)
+        return now if now.state != "running" or now.message.startswith("Loading") else None
+
+    return await eventually(seen)
+
+
+@pytest.mark.behaviour("NODE-30")
+async def test_a_model_that_fits_on_no_disk_fails_before_anything_is_installed_and_names_the_shortfall(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a", total_disk=str(100 * GIB), available_disk="0")
+    await put_large(database)
+    seen = await until_told(frontend, await ask(frontend))
+    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "insufficient_disk")
+    assert "68.5 GiB are needed" in seen.message, seen.message
+    assert "a has 0.0 GiB" in seen.message, seen.message
+    assert (one.loads, await rows(database)) == ([], [])
+
+
+@pytest.mark.behaviour("NODE-33")
+async def test_a_disk_check_that_is_switched_off_lets_the_next_load_go_and_warns(database: Database, hub: Hub) -> None:
+    checks = [True]
+    made = await LoadFrontend(database, hub, place=PlaceOptions(is_disk_enforced=lambda: checks[0])).plug_in()
+    try:
+        (one,) = await machines(database, hub, "a", total_disk=str(100 * GIB), available_disk="0")
+        await put_large(database)
+        assert (await until_told(made, await ask(made))).state == "failed"
+        checks[0] = False
+        operation = await ask(made)
+        assert (await until_told(made, operation)).state == "running"
+        assert len(one.loads) == 1
+        assert any("disk" in line for line in await notes(database, operation))
+    finally:
+        await made.close()

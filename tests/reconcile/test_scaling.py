@@ -114,6 +114,21 @@ async def test_what_is_under_way_for_a_rule_is_not_asked_for_again(
     assert len(asked.wishes) == 1
 
 
+@pytest.mark.behaviour("NODE-55")
+async def test_a_minimum_whose_rows_have_all_vanished_is_asked_for_anew_as_the_model_is_now(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    model = await put_model(database)
+    await put_rule(database, min_replicas=1)
+    await put_loaded(database, node, model)
+    await scaling.tick()
+    assert asked.wishes == []
+    await sql(database, "DELETE FROM replicas")
+    await scaling.tick()
+    assert [(wish.model, wish.count, wish.enough) for wish in asked.wishes] == [("chat", 1, 1)]
+
+
 @pytest.mark.behaviour("NODE-45")
 async def test_a_minimum_that_nobody_has_room_for_is_left_alone_after_the_third_pass(
     database: Database, scaling: Scaling, asked: Asked

@@ -51,7 +51,7 @@ async def test_a_model_is_found_by_every_name_and_gone_with_all_of_them(frontend
     assert snapshot.list_models() == []
 
 
-@pytest.mark.behaviour("NODE-63")
+@pytest.mark.behaviour("NODE-63", "OPS-103")
 async def test_a_replica_of_another_revision_is_never_given_out(frontend: RunningFrontend) -> None:
     node = await joined(frontend)
     await put_model(frontend.database, run_hash="a" * 64)

@@ -39,7 +39,7 @@ LIMITED = replace(QUICK, bandwidth_bytes_per_s=10**9)
 both_ways = pytest.mark.parametrize("options", [QUICK, LIMITED], ids=["lines", "limited"])
 
 
-@pytest.mark.behaviour("FILE-1")
+@pytest.mark.behaviour("FILE-1", "NODE-92")
 async def test_files_are_fetched_and_verified(scene: Scene) -> None:
     small, empty = some_bytes(1000, seed=2), b""
     scene.library.put(BODY, small, empty)

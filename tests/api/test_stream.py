@@ -100,7 +100,7 @@ async def test_a_quiet_stream_says_now_and_then_that_it_is_there(
     async with open_stream(quiet.url, path=PATH) as stream:
         seen = b""
         async with asyncio.timeout(30):
-            while b"\n: still here\n\n" not in seen:
+            while b"\nevent: still\ndata: {}\n\n" not in seen:
                 seen += await stream.response.content.readany()
 
 

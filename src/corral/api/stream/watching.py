@@ -27,6 +27,8 @@ QUEUE_LIMIT = 64
 # After these it is asked again whether the watcher may watch.
 _RIGHTS = ("key.", "user.", "session.")
 # Bytes are a frame of numbers.
+# Pages cannot see comments, and have to tell a quiet connection from a dead one.
+_STILL = b"event: still\ndata: {}\n\n"
 Item = Event | Reset | Quiet | OperationDelta | bytes
 Queue = asyncio.Queue[Item | None]
 
@@ -94,6 +96,8 @@ def rendered(frames: Frames, items: list[Item], topics: tuple[str, ...]) -> Iter
             yield frames.progress(item)
         elif isinstance(item, Event):
             yield frames.change(item)
+        elif isinstance(item, Quiet) and not topics:
+            yield _STILL
         else:
             yield render(item, topics).encode()
     if place is not None:

@@ -109,6 +109,18 @@ const theme = EditorView.theme({
   },
 });
 
+/** Replacing a selection is left to us: the browser would keep the old text's looks in a style attribute, which the
+ * page's policy forbids. */
+const overSelection = EditorView.domEventHandlers({
+  beforeinput: (event, view) => {
+    const isTyped = event.inputType === "insertText" && event.data !== null && !event.isComposing;
+    if (!isTyped || view.state.selection.main.empty) return false;
+    event.preventDefault();
+    view.dispatch({ ...view.state.replaceSelection(event.data ?? ""), userEvent: "input.type" });
+    return true;
+  },
+});
+
 export function extensions(label: string, handlers: Handlers): Extension[] {
   return [
     lineNumbers(),
@@ -121,6 +133,7 @@ export function extensions(label: string, handlers: Handlers): Extension[] {
     syntaxHighlighting(highlight),
     theme,
     marked,
+    overSelection,
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off" }),
     EditorView.updateListener.of((update) => {

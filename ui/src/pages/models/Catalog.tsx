@@ -107,6 +107,7 @@ function Card({ entry, onOpen }: CardProps) {
           <Tag key={call}>{call}</Tag>
         ))}
         {variants > 0 && <Tag tone="busy">{plural(variants + 1, "variant")}</Tag>}
+        {entry.processing && <Tag tone="busy">under way</Tag>}
         {entry.isUnverified && (
           <Tag tone="warn" title="Nobody has tried this entry on real hardware yet.">
             untested
@@ -134,7 +135,7 @@ function Card({ entry, onOpen }: CardProps) {
           aria-label={entry.installed ? `Install ${entry.name} once more` : `Install ${entry.name}`}
           onClick={() => onOpen(entry.id)}
         >
-          {entry.processing ? "Under way" : entry.installed ? "Once more" : "Install"}
+          {entry.installed ? "Once more" : "Install"}
         </Button>
       </footer>
     </li>

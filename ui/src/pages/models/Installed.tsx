@@ -62,7 +62,9 @@ interface RowProps {
 
 function Row({ model, live: shown, going, rule }: RowProps) {
   const busy = underWay(model.name, going);
-  const state = stateOf(model, busy, rule, Date.now());
+  const failed = failures(model.name, going);
+  const cannot = isUnmet(rule, model, failed, Date.now());
+  const state = stateOf(model, { busy, isUnmet: cannot });
   return (
     <li className="models-row" aria-label={model.name}>
       <div className="models-row-main">
@@ -87,10 +89,10 @@ function Row({ model, live: shown, going, rule }: RowProps) {
       {busy.map((operation) => (
         <UnderWay key={operation.id} operation={operation} />
       ))}
-      {failures(model.name, going).map((operation) => (
+      {failed.map((operation) => (
         <UnderWay key={operation.id} operation={operation} />
       ))}
-      {model.enabled && isUnmet(rule, Date.now()) && <Unmet model={model.name} />}
+      {cannot && failed.length === 0 && <Unmet model={model.name} />}
     </li>
   );
 }

@@ -13,7 +13,7 @@ import { Files } from "@/pages/models/Files";
 import { Overview } from "@/pages/models/Overview";
 import { Revisions } from "@/pages/models/Revisions";
 import { TABS } from "@/pages/models/search";
-import { failures, stateOf, underWay } from "@/pages/models/state";
+import { failures, isUnmet, stateOf, underWay } from "@/pages/models/state";
 import { UnderWay } from "@/pages/models/UnderWay";
 import "@/pages/models/models.css";
 
@@ -43,7 +43,9 @@ function Page({ model }: { model: ModelOut }) {
   const { data: ruled } = useQuery(rules);
   const rule = ruled?.find((one) => one.model === model.name);
   const busy = underWay(model.name, going);
-  const state = stateOf(model, busy, rule, Date.now());
+  const failed = failures(model.name, going);
+  const cannot = isUnmet(rule, model, failed, Date.now());
+  const state = stateOf(model, { busy, isUnmet: cannot });
   return (
     <>
       <PageHead
@@ -59,7 +61,7 @@ function Page({ model }: { model: ModelOut }) {
         <ModelActions model={model} busy={busy} />
       </PageHead>
       <div className="stack">
-        {[...busy, ...failures(model.name, going)].map((operation) => (
+        {[...busy, ...failed].map((operation) => (
           <UnderWay key={operation.id} operation={operation} />
         ))}
         <nav className="models-tabs" aria-label={`About ${model.name}`}>
@@ -75,7 +77,7 @@ function Page({ model }: { model: ModelOut }) {
             </Link>
           ))}
         </nav>
-        {tab === "overview" && <Overview model={model} rule={rule} />}
+        {tab === "overview" && <Overview model={model} rule={rule} isUnmet={cannot} />}
         {tab === "configuration" && <Configuration model={model} />}
         {tab === "revisions" && <Revisions model={model} />}
         {tab === "files" && <Files model={model} />}

@@ -33,7 +33,7 @@ function Place({ model, plan }: { model: string; plan: LoadPlanOut }) {
             small
             icon="play"
             busy={start.isPending}
-            aria-label={`Load one more replica of ${model}`}
+            aria-label={`Load it there: one more replica of ${model}`}
             onClick={() => start.mutate(null)}
           >
             Load it there
@@ -61,7 +61,7 @@ function Place({ model, plan }: { model: string; plan: LoadPlanOut }) {
                 <Button
                   small
                   kind="quiet"
-                  aria-label={`Load ${model} on ${one.node_name}`}
+                  aria-label={`Load it here: ${model} on ${one.node_name}`}
                   onClick={() => start.mutate(one.node_name)}
                 >
                   Load it here

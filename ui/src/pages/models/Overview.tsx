@@ -9,13 +9,19 @@ import { Replicas } from "@/pages/models/Replicas";
 import { RulePanel } from "@/pages/models/RulePanel";
 import { bytes, count } from "@/text/format";
 
-export function Overview({ model, rule }: { model: ModelOut; rule: RuleOut | undefined }) {
+interface OverviewProps {
+  model: ModelOut;
+  rule: RuleOut | undefined;
+  isUnmet: boolean;
+}
+
+export function Overview({ model, rule, isUnmet }: OverviewProps) {
   const { data: shown } = useQuery(live);
   return (
     <div className="stack">
       <Replicas model={model} live={shown} />
       <div className="columns">
-        <RulePanel model={model} rule={rule} />
+        <RulePanel model={model} rule={rule} isUnmet={isUnmet} />
         <Panel title="The next replica" note="Where it would go if it were loaded now.">
           {model.enabled ? (
             <NextPlace model={model.name} />

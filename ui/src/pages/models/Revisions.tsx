@@ -89,7 +89,7 @@ function History({ model, all }: { model: ModelOut; all: RevisionOut[] }) {
               </span>
               {one !== present && (
                 <Button small aria-label={`Go back to revision ${one.number}`} onClick={() => setBack(one)}>
-                  Go back to it
+                  Go back
                 </Button>
               )}
             </div>

@@ -7,10 +7,15 @@ import { Panel } from "@/kit/Panel";
 import { deleteRule } from "@/pages/models/calls";
 import { RuleForm } from "@/pages/models/RuleForm";
 import { ruleSentence, windowSentence } from "@/pages/models/rule";
-import { isUnmet } from "@/pages/models/state";
 import { clock } from "@/text/format";
 
-export function RulePanel({ model, rule }: { model: ModelOut; rule: RuleOut | undefined }) {
+interface RulePanelProps {
+  model: ModelOut;
+  rule: RuleOut | undefined;
+  isUnmet: boolean;
+}
+
+export function RulePanel({ model, rule, isUnmet }: RulePanelProps) {
   const [open, setOpen] = useState<"edit" | "delete" | null>(null);
   const close = () => setOpen(null);
   return (
@@ -20,7 +25,7 @@ export function RulePanel({ model, rule }: { model: ModelOut; rule: RuleOut | un
         <>
           <Button
             small
-            aria-label={`${rule ? "Edit" : "Add"} the rule of ${model.name}`}
+            aria-label={rule ? `Edit the rule of ${model.name}` : `Add a rule for ${model.name}`}
             onClick={() => setOpen("edit")}
           >
             {rule ? "Edit" : "Add a rule"}
@@ -39,7 +44,7 @@ export function RulePanel({ model, rule }: { model: ModelOut; rule: RuleOut | un
       }
     >
       {rule ? (
-        <Shown rule={rule} />
+        <Shown rule={rule} isUnmet={isUnmet} />
       ) : (
         <p className="soft">None: it runs anywhere, once, when it is asked for.</p>
       )}
@@ -59,17 +64,18 @@ export function RulePanel({ model, rule }: { model: ModelOut; rule: RuleOut | un
   );
 }
 
-function Shown({ rule }: { rule: RuleOut }) {
+function Shown({ rule, isUnmet }: { rule: RuleOut; isUnmet: boolean }) {
+  const until = rule.unsatisfiable_until;
+  const again = until && Date.parse(until) > Date.now() ? `at ${clock(until)}, or` : "in a moment, and";
   const windows = rule.windows ?? [];
   return (
     <div className="stack tight">
       <p>
         <strong>{ruleSentence(rule)}</strong>
       </p>
-      {isUnmet(rule, Date.now()) && (
+      {isUnmet && (
         <p className="models-warning small" role="status">
-          It cannot be met now, and is tried again at {clock(rule.unsatisfiable_until ?? "")}, or when a node
-          changes. “The next replica” says why.
+          It cannot be met now. It is tried again {again} when a node changes. “The next replica” says why.
         </p>
       )}
       {windows.length > 0 && (

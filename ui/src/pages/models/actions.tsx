@@ -16,7 +16,7 @@ import { type Action, actionsFor, inFlight } from "@/pages/models/state";
 const SHOWN: Record<Action, { label: string; icon: IconName }> = {
   load: { label: "Load", icon: "play" },
   unload: { label: "Unload", icon: "stop" },
-  talk: { label: "Talk to it", icon: "playground" },
+  talk: { label: "Talk", icon: "playground" },
   enable: { label: "Enable", icon: "check" },
   disable: { label: "Disable", icon: "pause" },
   pin: { label: "Pin", icon: "up" },

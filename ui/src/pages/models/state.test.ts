@@ -3,6 +3,7 @@ import type { LiveOut, ModelOut, OperationOut, RuleOut } from "@/api/schema";
 import {
   actionsFor,
   failures,
+  isUnmet,
   matches,
   operationsOf,
   ordered,
@@ -28,24 +29,41 @@ const replica = (node: string, state = "loaded") =>
 const operation = (kind: string, state = "running", name = "chat", isBackend = false): OperationOut =>
   ({ id: kind, kind, state, name, isBackend, nodes: [] }) as unknown as OperationOut;
 
+const still = { busy: [], isUnmet: false };
+
 test("what runs is said by nodes, and by replicas when there are more", () => {
-  expect(stateOf(model({ replicas: [replica("a")] }), [], undefined, 0).word).toBe("loaded on 1 node");
-  expect(stateOf(model({ replicas: [replica("a"), replica("a")] }), [], undefined, 0).word).toBe(
+  expect(stateOf(model({ replicas: [replica("a")] }), still).word).toBe("loaded on 1 node");
+  expect(stateOf(model({ replicas: [replica("a"), replica("a")] }), still).word).toBe(
     "2 replicas loaded on 1 node",
   );
 });
 
 test("what does not run says why", () => {
-  const unmet = { unsatisfiable_until: new Date(2000).toISOString() } as RuleOut;
-  expect(stateOf(model({ enabled: false }), [], undefined, 0).word).toBe("disabled");
-  expect(stateOf(model({ files: null }), [], undefined, 0).word).toBe("not fetched");
-  expect(stateOf(model(), [], undefined, 0).word).toBe("idle");
-  expect(stateOf(model(), [], unmet, 1000).word).toBe("cannot be met");
-  expect(stateOf(model(), [], unmet, 3000).word).toBe("idle");
-  expect(stateOf(model(), [operation("model_load")], undefined, 0)).toMatchObject({
+  expect(stateOf(model({ enabled: false }), still).word).toBe("disabled");
+  expect(stateOf(model({ files: null }), still).word).toBe("not fetched");
+  expect(stateOf(model(), still).word).toBe("idle");
+  expect(stateOf(model(), { busy: [], isUnmet: true }).word).toBe("cannot be met");
+  expect(stateOf(model(), { busy: [operation("model_load")], isUnmet: false })).toMatchObject({
     word: "loading",
     tone: "busy",
   });
+});
+
+test("a rule cannot be met until it is tried again, or while its last load has failed", () => {
+  const later = { min_replicas: 1, unsatisfiable_until: new Date(2000).toISOString() } as RuleOut;
+  const rule = { min_replicas: 1 } as RuleOut;
+  const failed = [operation("model_load", "failed")];
+  expect(isUnmet(later, model(), [], 1000)).toBe(true);
+  expect(isUnmet(later, model(), [], 3000)).toBe(false);
+  expect(isUnmet(rule, model(), failed, 0)).toBe(true);
+  expect(isUnmet({ min_replicas: 0 } as RuleOut, model(), failed, 0)).toBe(false);
+  expect(isUnmet(rule, model({ replicas: [replica("a")] }), failed, 0)).toBe(false);
+});
+
+test("of many failures the last one is shown", () => {
+  const older = { ...operation("model_load", "failed"), id: "1", createdAt: "2026-01-01" };
+  const newer = { ...operation("model_load", "failed"), id: "2", createdAt: "2026-01-02" };
+  expect(failures("chat", [newer, older]).map((one) => one.id)).toEqual(["2"]);
 });
 
 test("an operation of a backend with the same name is not the model's", () => {

@@ -28,17 +28,32 @@ export function underWay(model: string, all: readonly OperationOut[] | undefined
   return operationsOf(model, all).filter((one) => !ENDED.has(one.state));
 }
 
-/** The failures that nobody has acknowledged, unless it runs by now. */
+/** The failures that nobody has acknowledged: of each kind the last one, which says the most. */
 export function failures(model: string, all: readonly OperationOut[] | undefined): OperationOut[] {
-  return operationsOf(model, all).filter((one) => one.state === "failed");
+  const last = new Map<string, OperationOut>();
+  for (const one of operationsOf(model, all)) {
+    if (one.state !== "failed") continue;
+    const before = last.get(one.kind);
+    if (!before || before.createdAt <= one.createdAt) last.set(one.kind, one);
+  }
+  return [...last.values()];
 }
 
 export function hasEnded(operation: Pick<OperationOut, "state">): boolean {
   return ENDED.has(operation.state);
 }
 
-export function isUnmet(rule: RuleOut | undefined, now: number): boolean {
-  return Boolean(rule?.unsatisfiable_until && Date.parse(rule.unsatisfiable_until) > now);
+/** A rule that was given up for a while, or whose last load has just failed. */
+export function isUnmet(
+  rule: RuleOut | undefined,
+  model: ModelOut,
+  failed: readonly OperationOut[],
+  now: number,
+): boolean {
+  if (!rule || !model.enabled || (model.replicas ?? []).length > 0) return false;
+  if (rule.unsatisfiable_until && Date.parse(rule.unsatisfiable_until) > now) return true;
+  const wants = rule.spread_all || rule.min_replicas > 0;
+  return wants && failed.some((one) => one.kind === "model_load");
 }
 
 export function loadedOn(model: ModelOut): string[] {
@@ -48,12 +63,13 @@ export function loadedOn(model: ModelOut): string[] {
   return [...new Set(names)].sort();
 }
 
-export function stateOf(
-  model: ModelOut,
-  busy: readonly OperationOut[],
-  rule: RuleOut | undefined,
-  now: number,
-): ModelState {
+/** What else is known of a model: what is under way, and whether its rule cannot be met. */
+export interface Around {
+  busy: readonly OperationOut[];
+  isUnmet: boolean;
+}
+
+export function stateOf(model: ModelOut, { busy, isUnmet: cannot }: Around): ModelState {
   const loaded = (model.replicas ?? []).filter((replica) => replica.state === "loaded");
   const nodes = loadedOn(model);
   const first = busy[0];
@@ -63,8 +79,7 @@ export function stateOf(
   if (first) return { tone: "busy", word: DOING[first.kind] ?? "busy", detail: "" };
   const moving = model.replicas?.[0];
   if (moving) return { tone: "busy", word: moving.state, detail: "" };
-  if (isUnmet(rule, now))
-    return { tone: "warn", word: "cannot be met", detail: "Its rule asks for a place." };
+  if (cannot) return { tone: "warn", word: "cannot be met", detail: "Its rule asks for a place." };
   if (model.files == null)
     return { tone: "still", word: "not fetched", detail: "Its files come with the first load." };
   return { tone: "still", word: "idle", detail: "It is loaded when somebody asks for it." };

@@ -1,0 +1,378 @@
+"""The pages of models, in a real browser on a real fleet: from the catalog to a node, and all the way back.
+
+Every test has models of its own names and forgets them, so they may run in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.page.support import Fleet, Watched, axe
+from tests.support.tiny_gguf import write_tiny_gguf
+
+PHONE = {"width": 390, "height": 844}
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's own name
+        """Tests have logs enough."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def gallery(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Of the test's own: a model with a small file, and one that no machine holds."""
+    tiny = write_tiny_gguf(fleet.models.files / "tiny.gguf")
+    entries = [
+        {
+            "name": "tiny",
+            "description": "A model of half a megabyte.",
+            "license": "MIT",
+            "tags": ["chat", "ours"],
+            "size": tiny.stat().st_size,
+            "config": {
+                "backend": "fake",
+                "ram": "64MiB",
+                "files": [{"path": tiny.name, "uri": f"file://{tiny}"}],
+            },
+        },
+        {
+            "name": "giant",
+            "description": "Larger than any machine here.",
+            "tags": ["chat", "ours"],
+            "size": 0,
+            "config": {"backend": "fake", "ram": "900TiB"},
+        },
+    ]
+    folder = tmp_path_factory.mktemp("gallery")
+    (folder / "index.yaml").write_text(json.dumps(entries))
+    with served(folder) as url:
+        named = {"galleries": {"models": [{"name": "ours", "url": f"{url}/index.yaml"}]}}
+        assert fleet.call("POST", "/api/fleet", named)[0] == 200
+        fleet.call("POST", "/api/models/galleries/refresh")
+
+        async def is_there() -> bool:
+            _, found = await fleet.models.call("GET", "/api/models?term=giant")
+            return bool(found["models"])
+
+        fleet.run(fleet.models.look(is_there))
+        yield
+
+
+def put(fleet: Fleet, name: str, **config: Any) -> None:
+    fleet.run(fleet.models.put(name, **config))
+
+
+def load(fleet: Fleet, name: str, *nodes: str) -> None:
+    fleet.run(fleet.models.loaded(name, *nodes))
+
+
+def model(fleet: Fleet, name: str) -> Any:
+    return fleet.get(f"/api/models/config/{name}")
+
+
+def forget(fleet: Fleet, *names: str) -> None:
+    fleet.run(fleet.models.forget(*names))
+
+
+def open_page(page: Page, fleet: Fleet, path: str) -> None:
+    page.goto(f"{fleet.url()}/app{path}")
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("listitem", name=name, exact=True)
+
+
+def dialog(page: Page) -> Locator:
+    return page.get_by_role("dialog")
+
+
+def button(page: Page | Locator, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def choose(page: Page, name: str, action: str) -> None:
+    """An action out of the model's menu."""
+    button(page, f"More about {name}").click()
+    page.get_by_role("menuitem", name=f"{action} {name}", exact=True).click()
+
+
+@pytest.mark.behaviour("PAGE-85", "PAGE-86", "PAGE-91", "PAGE-93")
+def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Page, fleet: Fleet, gallery: None) -> None:
+    open_page(page, fleet, "/models?view=catalog")
+    page.get_by_label("Search the catalog").fill("tiny")
+    expect(page).to_have_url(re.compile(r"q=tiny"))
+    button(page, "Install tiny").click()
+    expect(dialog(page).get_by_text("It fits on both nodes.")).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile(r"^Fits\. About 64 MiB of .* memory\.$")).first).to_be_visible()
+    assert axe(page) == []
+
+    dialog(page).get_by_label("Load it on one of these nodes").check()
+    dialog(page).get_by_label("worker-2", exact=True).check()
+    dialog(page).get_by_label("worker-1", exact=True).uncheck()
+    button(dialog(page), "Install tiny").click()
+    expect(dialog(page).get_by_text("The files are here: tiny")).to_be_visible()
+    expect(dialog(page).get_by_text("Loaded: tiny")).to_be_visible()
+    button(page, "Done").click()
+
+    page.get_by_text("Installed", exact=False).first.click()
+    expect(row(page, "tiny").get_by_text("loaded on 1 node")).to_be_visible()
+    expect(row(page, "tiny").get_by_role("link", name="worker-2")).to_be_visible()
+    assert [one["node_name"] for one in model(fleet, "tiny")["replicas"]] == ["worker-2"]
+
+    row(page, "tiny").get_by_role("link", name="tiny", exact=True).click()
+    page.get_by_role("link", name="Files").click()
+    expect(page.get_by_role("cell", name="tiny.gguf")).to_be_visible()
+    expect(page.get_by_role("cell", name="worker-2")).to_be_visible()
+
+    button(page, "Unload tiny").click()
+    button(dialog(page), "Unload tiny").click()
+    expect(page.get_by_text("idle", exact=True)).to_be_visible()
+
+    choose(page, "tiny", "Delete")
+    expect(dialog(page).get_by_text("No replica of it runs.")).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile("Every node that has its files removes them"))).to_be_visible()
+    button(dialog(page), "Delete tiny").click()
+    expect(page.get_by_role("heading", name="Models", exact=True)).to_be_visible()
+    expect(row(page, "tiny")).to_have_count(0)
+    assert fleet.call("GET", "/api/models/config/tiny")[0] == 404
+
+
+@pytest.mark.behaviour("PAGE-87")
+def test_a_model_that_fits_nowhere_says_why_before_and_after(page: Page, fleet: Fleet, gallery: None) -> None:
+    open_page(page, fleet, "/models?view=catalog&entry=ours%40giant")
+    expect(dialog(page).get_by_text(re.compile("It fits on no node now"))).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile("Too small: it has .* about 900 TiB are needed")).first).to_be_visible()
+    dialog(page).get_by_label("Leave it").check()
+    button(dialog(page), "Install giant").click()
+    expect(dialog(page).get_by_text(re.compile("giant fits on no node"))).to_be_visible()
+    button(page, "Done").click()
+
+    assert fleet.call("PUT", "/api/rules/giant", {"min_replicas": 1})[0] == 200
+    open_page(page, fleet, "/models/giant")
+    expect(page.get_by_text(re.compile("It cannot be met now"))).to_be_visible()
+    others = page.get_by_role("list", name="Other nodes").get_by_role("listitem")
+    expect(others).to_have_count(2)
+    expect(others.first).to_contain_text("worker-1")
+    open_page(page, fleet, "/models")
+    expect(row(page, "giant").get_by_text("cannot be met")).to_be_visible()
+    fleet.call("DELETE", "/api/rules/giant")
+    forget(fleet, "giant")
+
+
+@pytest.mark.behaviour("PAGE-88", "PAGE-90")
+def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_back(
+    page: Page, fleet: Fleet, watched: Watched
+) -> None:
+    watched.allow(r"status of 400 .*/api/fleet")
+    put(fleet, "edited", options={"tokens_per_s": "20"})
+    load(fleet, "edited", "worker-1")
+    open_page(page, fleet, "/models/edited?tab=configuration")
+    editor = page.get_by_role("textbox", name="Configuration of edited, YAML")
+    expect(editor).to_contain_text('tokens_per_s: "20"')
+    assert axe(page) == []
+    # The policy let the editor's styles in: its lines have numbers beside them, not above.
+    sheets = "document.querySelector('.editor-host').shadowRoot.adoptedStyleSheets.length"
+    assert page.evaluate(sheets) > 0
+
+    editor.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("idel: 5m")
+    button(page, "Review and save").click()
+    expect(page.get_by_text("'idel' is not a setting. Did you mean idle?").first).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Line 5:")).to_have_count(1)
+    editor.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("name: edited\nbackend: fake\noptions:\n  tokens_per_s: 30")
+    page.keyboard.press("Control+s")
+    expect(dialog(page).get_by_text("~ options.tokens_per_s: 20 -> 30")).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile("1 replica of revision 1 end"))).to_be_visible()
+    expect(dialog(page).locator("del")).to_contain_text('tokens_per_s: "20"')
+    expect(dialog(page).locator("ins")).to_contain_text("tokens_per_s: 30")
+    assert axe(page) == []
+    button(page, "Save as revision 2").click()
+    expect(dialog(page)).to_have_count(0)
+    expect(page.get_by_text("idle", exact=True)).to_be_visible()
+    assert model(fleet, "edited")["revision"] == 2
+
+    page.get_by_role("link", name="Revisions").click()
+    expect(row(page, "Revision 2").get_by_text("~ options.tokens_per_s: 20 -> 30")).to_be_visible()
+    assert axe(page) == []
+    button(page, "Go back to revision 1").click()
+    button(dialog(page), "Go back to revision 1").click()
+    expect(row(page, "Revision 3").get_by_text("now", exact=True)).to_be_visible()
+    assert model(fleet, "edited")["config"]["options"] == {"tokens_per_s": "20"}
+    forget(fleet, "edited")
+
+
+@pytest.mark.behaviour("PAGE-89", "PAGE-90")
+def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet) -> None:
+    put(fleet, "shared", description="First")
+    open_page(page, fleet, "/models/shared?tab=configuration")
+    editor = page.get_by_role("textbox", name="Configuration of shared, YAML")
+    expect(editor).to_contain_text("First")
+    fleet.call("PATCH", "/api/models/config/shared", {"description": "Second"})
+    # Who has written nothing sees what is there now.
+    expect(editor).to_contain_text("Second")
+
+    editor.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("threads: 2")
+    fleet.call("PATCH", "/api/models/config/shared", {"description": "Third"})
+    expect(page.get_by_text("Somebody has saved revision 3 while you were writing.")).to_be_visible()
+    expect(editor).to_contain_text("threads: 2")
+    button(page, "Show what they changed").click()
+    expect(page.locator("ins")).to_contain_text("description: Third")
+    button(page, "Keep mine, review it against theirs").click()
+    button(page, "Review and save").click()
+    expect(dialog(page).get_by_text("~ description: Third -> Second")).to_be_visible()
+
+    # Between the review and the button.
+    fleet.call("PATCH", "/api/models/config/shared", {"pinned": True})
+    expect(button(dialog(page), "Save as revision 4")).to_be_visible()
+    button(dialog(page), "Go on editing").click()
+    # Tab is for indenting, and there is a way out for those who have a keyboard only.
+    editor.click()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(editor).not_to_be_focused()
+    # What is not saved is not lost without a question.
+    page.get_by_role("link", name="All models").click()
+    button(dialog(page), "Leave, and lose my changes").click()
+    expect(row(page, "shared").get_by_text("pinned")).to_be_visible()
+    assert model(fleet, "shared")["description"] == "Third"
+    forget(fleet, "shared")
+
+
+@pytest.mark.behaviour("PAGE-85", "PAGE-91")
+def test_what_runs_is_seen_as_it_happens_and_a_busy_model_is_not_unloaded_in_silence(page: Page, fleet: Fleet) -> None:
+    put(fleet, "busy", options={"tokens_per_s": "1", "load_s": "2"})
+    open_page(page, fleet, "/models")
+    button(page, "Load busy").click()
+    expect(row(page, "busy").get_by_role("list", name="Steps of the load")).to_be_visible()
+    expect(row(page, "busy").get_by_text("loaded on 1 node")).to_be_visible()
+
+    async def ask() -> None:
+        async with fleet.models.stream("busy", max_tokens=500) as stream:
+            await stream.next()
+            await asked.wait()
+
+    asked = asyncio.Event()
+
+    async def begin() -> asyncio.Task[None]:
+        return asyncio.create_task(ask())
+
+    task = fleet.run(begin())
+    expect(row(page, "busy").get_by_text("1 in flight").first).to_be_visible()
+    button(page, "Unload busy").click()
+    expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
+    button(dialog(page), "Keep it as it is").click()
+
+    async def end() -> None:
+        asked.set()
+        await task
+
+    fleet.run(end())
+    choose(page, "busy", "Pin")
+    expect(row(page, "busy").get_by_text("pinned", exact=True)).to_be_visible()
+    choose(page, "busy", "Disable")
+    expect(row(page, "busy").get_by_text("disabled", exact=True)).to_be_visible()
+    expect(button(page, "Load busy")).to_have_count(0)
+    choose(page, "busy", "Enable")
+    expect(row(page, "busy").get_by_text("idle", exact=True)).to_be_visible()
+    forget(fleet, "busy")
+
+
+@pytest.mark.behaviour("PAGE-92")
+def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: Watched) -> None:
+    watched.allow(r"status of 400 .*/api/rules/")
+    put(fleet, "ruled")
+    open_page(page, fleet, "/models/ruled")
+    button(page, "Add a rule for ruled").click()
+    dialog(page).get_by_label("At least").fill("3")
+    dialog(page).get_by_label("At most").fill("2")
+    assert axe(page) == []
+    button(page, "Save the rule").click()
+    expect(dialog(page).get_by_text(re.compile("the minimum 3 is more than the maximum 2"))).to_be_visible()
+    dialog(page).get_by_label("At least").fill("1")
+    button(page, "Add a time").click()
+    button(page, "Save the rule").click()
+    expect(page.get_by_text("1 to 2 replicas.")).to_be_visible()
+    expect(page.get_by_text(re.compile("At 0 8 .* for 10 h: at least 2"))).to_be_visible()
+    expect(page.get_by_text("loaded on", exact=False).first).to_be_visible()
+    button(page, "Remove the rule of ruled").click()
+    button(dialog(page), "Remove the rule").click()
+    expect(page.get_by_text("None: it runs anywhere")).to_be_visible()
+    forget(fleet, "ruled")
+
+
+@pytest.mark.behaviour("PAGE-94")
+def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: Watched) -> None:
+    watched.allow(r"status of 4\d\d .*/models/import-uri")
+    file = write_tiny_gguf(fleet.models.files / "addressed.gguf", seed=2)
+    open_page(page, fleet, "/models")
+    button(page, "From an address").click()
+    dialog(page).get_by_label("Address").fill("ftp://host.example/a")
+    expect(dialog(page).get_by_text("Corral does not fetch from ftp: addresses.")).to_be_visible()
+    dialog(page).get_by_label("Address").fill("https://host.example/model.unknown")
+    button(page, "Check it").click()
+    expect(dialog(page).get_by_text("The address does not tell which backend runs it.")).to_be_visible()
+    dialog(page).get_by_label("Address").fill(f"file://{file}")
+    dialog(page).get_by_label("Backend").fill("fake")
+    button(page, "Check it").click()
+    expect(dialog(page).get_by_text("This becomes the model addressed, which fake runs.")).to_be_visible()
+    button(page, "Install addressed").click()
+    expect(dialog(page).get_by_text("Loaded: addressed")).to_be_visible()
+    button(page, "Done").click()
+    expect(row(page, "addressed").get_by_text("loaded on 1 node")).to_be_visible()
+    forget(fleet, "addressed")
+
+
+@pytest.mark.behaviour("PAGE-95")
+def test_addresses_restore_what_was_shown_and_everybody_can_use_it(page: Page, fleet: Fleet, gallery: None) -> None:
+    put(fleet, "seen", description="A model with a description that is long enough to need two lines on a phone.")
+    load(fleet, "seen", "worker-1")
+    views = ("/models?q=see", "/models?view=catalog&tag=ours", *(f"/models/seen?tab={tab}" for tab in TABS))
+    for path in views:
+        open_page(page, fleet, path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        assert axe(page) == [], path
+        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= PHONE["width"], f"{path} is {wide} wide"
+        page.set_viewport_size({"width": 1280, "height": 800})
+    open_page(page, fleet, "/models?view=catalog&tag=ours")
+    expect(page.get_by_role("list", name="Entries of the catalog").get_by_role("listitem")).to_have_count(2)
+    expect(button(page, "ours")).to_have_attribute("aria-pressed", "true")
+    open_page(page, fleet, "/models?q=see")
+    expect(page.get_by_label("Search the installed models")).to_have_value("see")
+    expect(row(page, "seen")).to_be_visible()
+    forget(fleet, "seen")
+
+
+TABS = ("overview", "configuration", "revisions", "files")

@@ -1,0 +1,238 @@
+"""Operations in a browser: the strip on every page, the page of operations, and acting on both; on real nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.e2e.faults.scene import MIB, Scene, scene_of
+from tests.page.support import Aside, axe, come_in
+from tests.worker.backends.scene import engine_files, tar_of
+from tests.worker.backends.server import held_after, status
+
+NODES = ("worker-1", "worker-2")
+FAILING = "raise SystemExit('another libstdc++ is needed')"
+
+
+@dataclass
+class Yard:
+    """The cluster of this module, and what the tests do to it."""
+
+    aside: Aside
+    scene: Scene
+
+    @property
+    def url(self) -> str:
+        return self.scene.cluster.frontends[0].url
+
+    def install(self, name: str, *, check: str = "print('checked')", held: bool = True) -> str:
+        """Have both nodes fetch a backend, whose download stands still in the middle until `let_go`."""
+        body = tar_of(engine_files(name, padding=MIB, check=check))
+        file = self.scene.files.put(f"/{name}.tar.gz", body, etag=f'"{name}"')
+        self.scene.let.clear()
+        file.faults = [held_after(len(body) // 2, self.scene.let)] * len(NODES) if held else []
+        key = self.aside.run(self.scene.ask(name, *NODES))
+        if held:
+            self.aside.run(self.scene.until_fetched(key, len(body) // 2, nodes=len(NODES)))
+        return key
+
+    def let_go(self) -> None:
+        self.aside.run(_set(self.scene))
+
+    def becomes(self, key: str, state: str) -> Any:
+        return self.aside.run(self.scene.becomes(key, state))
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        code, answer = self.aside.run(self.scene.cluster.frontends[0].call(method, path, body))
+        assert code < 300, answer
+        return answer
+
+
+async def _set(scene: Scene) -> None:
+    scene.let.set()
+
+
+@pytest.fixture(scope="module")
+def yard(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    with aside.inside(scene_of(tmp_path_factory.mktemp("yard"), *NODES, frontends=1)) as scene:
+        yield Yard(aside, scene)
+
+
+@pytest.fixture
+def page(context: BrowserContext, yard: Yard) -> Page:
+    come_in(context, yard.url)
+    page = context.new_page()
+    page.goto(f"{yard.url}/app/operations")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    return page
+
+
+def strip(page: Page) -> Locator:
+    return page.get_by_role("region", name="Operations under way")
+
+
+def section(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def record(page: Page, name: str) -> Locator:
+    return section(page, "Record").get_by_role("listitem").filter(has_text=name)
+
+
+@pytest.mark.behaviour("PAGE-50", "PAGE-52", "PAGE-54", "PAGE-57")
+def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: Yard) -> None:
+    key = yard.install("herd")
+    line = strip(page)
+    expect(line).to_contain_text("Installing herd")
+    expect(line).to_contain_text("0 of 2 nodes done")
+    expect(line).to_contain_text(re.compile(r"MiB of|of .* MiB"))
+    expect(line.get_by_role("progressbar")).to_have_attribute("aria-valuenow", re.compile(r"[1-9]\d?"))
+    expect(page.get_by_text("1 in progress.")).to_be_visible()
+    card = section(page, "In progress").get_by_role("listitem").filter(has_text="Installing herd")
+    for node in NODES:
+        expect(card.get_by_role("listitem").filter(has_text=node)).to_contain_text("downloading")
+    line.get_by_role("link", name="herd").click()
+    expect(page).to_have_url(re.compile(f"operation={key}"))
+    panel = page.get_by_role("complementary", name="The operation in full")
+    expect(panel).to_contain_text("Asked for by admin.")
+    page.reload()
+    expect(panel).to_contain_text("worker-1: accepted")
+    yard.let_go()
+    expect(line).to_contain_text("Installed herd")
+    expect(line.get_by_role("progressbar")).to_have_count(0)
+    # What was open stays open, and is told its end by the stream.
+    expect(panel).to_contain_text("completed: Done on 2 nodes")
+    expect(record(page, "herd")).to_contain_text(re.compile(r"installed in \d"))
+    expect(line).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(record(page, "herd").get_by_role("link")).to_be_focused()
+
+
+@pytest.mark.behaviour("PAGE-51", "PAGE-53", "PAGE-55")
+def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page: Page, yard: Yard) -> None:
+    key = yard.install("flock", check=FAILING)
+    strip(page).get_by_role("button", name="Hide the install of flock here").click()
+    expect(strip(page)).to_have_count(0)
+    yard.let_go()
+    yard.becomes(key, "failed")
+    line = strip(page)
+    expect(line).to_contain_text("Failed install flock")
+    expect(line).to_contain_text("worker-1 and worker-2: ")
+    expect(line.get_by_role("progressbar")).to_have_count(0)
+    expect(page.get_by_role("link", name=re.compile("Operations.*1 failed"))).to_be_visible()
+    attention = section(page, "Needs attention")
+    expect(attention).to_contain_text("another libstdc++ is needed")
+    expect(attention.get_by_role("progressbar")).to_have_count(0)
+    expect(section(page, "In progress")).to_have_count(0)
+    attention.get_by_role("button", name="Retry: install of flock").click()
+    # The same again, which fails again; the old one is dismissed by that.
+    expect(record(page, "flock")).to_contain_text("failed: ")
+    expect(attention).to_contain_text("Failed install flock")
+    line.get_by_role("button", name="Dismiss the failed install of flock").click()
+    expect(line).to_have_count(0)
+    expect(attention).to_have_count(0)
+    expect(record(page, "flock")).to_have_count(2)
+
+
+@pytest.mark.behaviour("PAGE-51", "PAGE-55")
+def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page: Page, yard: Yard) -> None:
+    page.evaluate(_NOTE_DONE)
+    key = yard.install("swarm")
+    running = section(page, "In progress")
+    running.get_by_role("button", name="Pause: install of swarm").click()
+    expect(running).to_contain_text("Paused install swarm")
+    expect(running.get_by_role("progressbar")).to_have_count(0)
+    expect(strip(page)).to_have_count(0)
+    running.get_by_role("button", name="Resume: install of swarm").click()
+    expect(strip(page)).to_contain_text("swarm")
+    running.get_by_role("button", name="Cancel: install of swarm").click()
+    page.get_by_role("dialog").get_by_role("button", name="Keep it as it is").click()
+    expect(running).to_contain_text("swarm")
+    running.get_by_role("button", name="Cancel: install of swarm").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
+    expect(record(page, "swarm")).to_contain_text("cancelled")
+    expect(strip(page)).to_have_count(0)
+    yard.let_go()
+    record(page, "swarm").get_by_role("link").click()
+    panel = page.get_by_role("complementary", name="The operation in full")
+    panel.get_by_role("button", name="Do it again: install of swarm").click()
+    expect(record(page, "swarm").first).to_contain_text("installed")
+    assert page.evaluate("window.done") == ["Installed swarm"], "only what was done was celebrated, and once"
+    assert yard.call("GET", f"/api/operations/{key}")["state"] == "cancelled"
+
+
+# Whatever the strip has celebrated while the test went on.
+_NOTE_DONE = """() => {
+  window.done = [];
+  new MutationObserver(() => {
+    const line = document.querySelector('.strip.done .strip-what');
+    if (line && !window.done.includes(line.textContent)) window.done.push(line.textContent);
+  }).observe(document.body, {childList: true, subtree: true});
+}"""
+
+
+@pytest.mark.behaviour("PAGE-56", "PAGE-58")
+def test_filters_are_in_the_address_and_the_record_is_cleared_for_everybody(page: Page, yard: Yard) -> None:
+    yard.becomes(yard.install("shoal", held=False), "completed")
+    expect(record(page, "shoal")).to_be_visible()
+    page.get_by_role("searchbox", name="Search operations").fill("shoal")
+    page.get_by_label("Outcome").select_option("completed")
+    page.get_by_text("Backends", exact=True).last.click()
+    expect(page).to_have_url(re.compile("kind=backends"))
+    page.reload()
+    expect(page.get_by_role("searchbox", name="Search operations")).to_have_value("shoal")
+    expect(section(page, "Record").get_by_role("listitem")).to_have_count(1)
+    page.get_by_label("Outcome").select_option("superseded")
+    expect(page.get_by_text("Nothing matches these filters.")).to_be_visible()
+    page.get_by_role("button", name="Show everything").click()
+    expect(record(page, "shoal")).to_be_visible()
+    page.get_by_role("button", name="Clear the record").click()
+    page.get_by_role("dialog").get_by_role("button", name="Clear it").click()
+    expect(page.get_by_text("Nothing has been done here yet.")).to_be_visible()
+    assert yard.call("GET", "/api/operations/history")["operations"] == []
+
+
+@pytest.mark.behaviour("PAGE-59")
+def test_what_nodes_owe_is_shown_with_its_next_try_and_can_be_dropped(page: Page, yard: Yard) -> None:
+    file = yard.scene.files.put("/away.tar.gz", b"", etag='"away"')
+    file.faults, file.is_always_faulty = [status(503)], True
+    key = yard.aside.run(yard.scene.ask("away", NODES[0]))
+    owed = section(page, "Owed by nodes")
+    # It looks again when something of it changes; a failed try is nothing that is told, so the page is opened anew.
+    expect(_opened_until(page, owed)).to_contain_text("worker-1 owes: install away")
+    expect(owed).to_contain_text(re.compile(r"\d failures?, next try"))
+    owed.get_by_role("button", name="Drop: away on worker-1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop it").click()
+    expect(owed).to_have_count(0)
+    assert yard.aside.run(yard.scene.operation(key))["state"] != "running"
+
+
+def _opened_until(page: Page, shown: Locator) -> Locator:
+    for _ in range(20):
+        page.reload()
+        expect(page.get_by_role("heading", name="In progress")).to_be_visible()
+        if shown.count() > 0:
+            break
+    return shown
+
+
+@pytest.mark.behaviour("PAGE-60")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_operations_is_usable_by_everybody(page: Page, yard: Yard, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    key = yard.install(f"pod-{scheme}")
+    page.goto(f"{yard.url}/app/operations?operation={key}")
+    expect(page.get_by_role("complementary", name="The operation in full")).to_contain_text("accepted")
+    assert axe(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(strip(page)).to_contain_text(f"pod-{scheme}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert axe(page) == []
+    yard.let_go()
+    yard.becomes(key, "completed")

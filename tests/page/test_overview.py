@@ -1,0 +1,134 @@
+"""The overview in a browser: what needs somebody, the fleet in numbers, curves, and the way to a first model."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.page.support import Fleet, axe, come_in
+
+MODEL = "smollm2-135m"
+# Fetching an engine and a model, on a machine that has other work.
+LONG_MS = 240_000
+
+
+def attention(page: Page) -> Locator:
+    return page.get_by_role("region", name="Needs attention")
+
+
+@pytest.mark.behaviour("PAGE-61")
+def test_a_node_that_waits_is_let_in_with_one_click(page: Page, fleet: Fleet) -> None:
+    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    cluster = fleet.models.cluster
+
+    async def join() -> None:
+        await cluster.new_worker("newcomer", await cluster.token(max_uses=1)).start()
+        await cluster.become({"newcomer": "pending"})
+
+    fleet.run(join())
+    expect(attention(page)).to_contain_text("newcomer waits to be let in.")
+    numbers = page.get_by_role("region", name="The fleet in numbers")
+    expect(numbers.get_by_role("link", name="Nodes")).to_contain_text("2")
+    attention(page).get_by_role("button", name="Approve newcomer").click()
+    expect(numbers.get_by_role("link", name="Nodes")).to_contain_text("3")
+    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+
+    async def leave() -> None:
+        await cluster.workers["newcomer"].end()
+        await cluster.become({"newcomer": "offline"})
+
+    fleet.run(leave())
+    expect(attention(page)).to_contain_text("newcomer is offline.")
+    fleet.call("DELETE", "/api/nodes/newcomer")
+    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    del cluster.workers["newcomer"]
+
+
+@pytest.mark.behaviour("PAGE-62")
+def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("busy", options={"tokens_per_s": 20, "slots": 2}))
+    fleet.run(fleet.models.loaded("busy", "worker-1"))
+    numbers = page.get_by_role("region", name="The fleet in numbers")
+    expect(numbers.get_by_role("link", name="Replicas")).to_contain_text("loaded, of 1 model")
+
+    async def ask() -> None:
+        async with fleet.models.stream("busy", max_tokens=400) as stream:
+            await stream.rest()
+
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        under_way = beside.submit(fleet.run, ask())
+        row = page.get_by_role("row", name=re.compile("busy"))
+        expect(row.get_by_role("cell").nth(2)).to_have_text("1")
+        curve = page.get_by_role("img", name=re.compile("Tokens per second. Now tokens/s: [1-9]"))
+        expect(curve).to_be_visible()
+        # What was before the page was opened is in the curves of a page that is opened now.
+        page.reload()
+        expect(page.get_by_role("img", name=re.compile("Tokens per second. Now"))).to_be_visible()
+        under_way.result(60)
+    expect(row.get_by_role("cell").nth(2)).to_have_text("0")
+    fleet.run(fleet.models.forget("busy"))
+
+
+@pytest.mark.behaviour("PAGE-63")
+def test_a_failure_and_a_rule_that_cannot_be_met_lead_to_where_they_are_mended(page: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("stubborn", options={"refuse_start": 1}))
+    key = fleet.run(fleet.models.load("stubborn"))
+    fleet.run(fleet.models.becomes(key, "failed"))
+    expect(attention(page)).to_contain_text("Failed load of stubborn.")
+    attention(page).get_by_role("link", name="See why: Failed load of stubborn.").click()
+    expect(page).to_have_url(re.compile(f"operations.*{key}"))
+    page.get_by_role("complementary").get_by_role("button", name="Dismiss: load of stubborn").click()
+    page.goto(f"{fleet.url()}/app/")
+    fleet.run(fleet.models.forget("stubborn"))
+    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+
+
+@pytest.mark.behaviour("PAGE-64")
+def test_an_empty_cluster_is_one_button_away_from_a_model(page: Page, fleet: Fleet) -> None:
+    first = page.get_by_role("region", name="First steps")
+    expect(first).to_contain_text("Nothing runs here yet")
+    first.get_by_role("button", name="Try a small model").click()
+    expect(first).to_contain_text("Your first model is on its way")
+    (fetching,) = [one for one in _all(fleet) if one["kind"] == "model_install"]
+    ended = fleet.run(fleet.models.becomes(fetching["id"], "completed", "failed"))
+    if ended["state"] == "failed":
+        _forget(fleet)
+        pytest.skip(f"the model cannot be fetched here: {ended['error']}")
+    try:
+        expect(page).to_have_url(re.compile(f"playground.*{MODEL}"), timeout=LONG_MS)
+    finally:
+        _forget(fleet)
+
+
+def _all(fleet: Fleet) -> list[Any]:
+    live = fleet.get("/api/operations")["operations"]
+    return [one for one in live + fleet.get("/api/operations/history")["operations"] if one["name"] == MODEL]
+
+
+def _forget(fleet: Fleet) -> None:
+    for one in _all(fleet):
+        fleet.call("POST", f"/api/operations/{one['id']}/cancel")
+        fleet.call("POST", f"/api/operations/{one['id']}/dismiss")
+    fleet.run(fleet.models.forget(MODEL))
+
+
+@pytest.mark.behaviour("PAGE-65")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_overview_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    expect(page.get_by_role("img", name=re.compile("Tokens per second"))).to_be_visible()
+    assert axe(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.behaviour("PAGE-65")
+def test_who_may_only_ask_models_is_led_to_the_playground(context: BrowserContext, fleet: Fleet) -> None:
+    come_in(context, fleet.url(), fleet.new_key("infer"))
+    page = context.new_page()
+    page.goto(f"{fleet.url()}/app/")
+    expect(page).to_have_url(re.compile("/app/playground"))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from corral.domain.records import record
 
 
 class Origin(StrEnum):
@@ -16,8 +15,10 @@ class Origin(StrEnum):
     ENGINE = "engine"
 
 
-@record
+@dataclass(slots=True, kw_only=True)
 class Answered:
+    """Nobody changes one that was told. It is not frozen because the hot path makes it of a `records.blank`."""
+
     request_id: str
     key_id: str
     # The model's own name; empty if none was found.

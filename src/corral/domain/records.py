@@ -15,3 +15,9 @@ _T = TypeVar("_T")
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def record(cls: type[_T]) -> type[_T]:
     return dataclass(slots=True, kw_only=True)(cls)
+
+
+def blank(cls: type[_T]) -> _T:
+    """One without its fields, for whoever sets every one of them in the next lines. Two dozen arguments by name take
+    longer than everything that is done with the record: they go through a dictionary, and assignments do not."""
+    return object.__new__(cls)

@@ -23,15 +23,9 @@ def head(status: int, lines: Lines, common: bytes, framing: bytes) -> bytes:
 
 def whole(status: int, lines: Lines, common: bytes, request_id: bytes, body: bytes) -> bytes:
     """An answer that is there to its last byte, on a connection that stays."""
-    said = b"".join([b"%b: %b\r\n" % line for line in lines])
-    return b"%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b" % (
-        _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status,
-        common,
-        request_id,
-        said,
-        len(body),
-        body,
-    )
+    said = b"\r\n".join(map(b": ".join, [(b"x-request-id", request_id), *lines]))
+    framing = b"\r\ncontent-length: %d\r\n\r\n" % len(body)
+    return b"".join((_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, common, said, framing, body))
 
 
 def chunk(data: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 Guarantee: every request that has ended is counted once, a sum never falls, and what is kept is bounded by the models
 and replicas that there are: what has gone is added up under its model, and a model that has gone under no name.
+What has ended is noted at once and counted some requests later, or when somebody asks.
 Limit: the numbers are of this process since its start. Nothing is locked: it belongs to one event loop.
 """
 
@@ -18,6 +19,9 @@ from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS,
 OTHER = "other"
 # More rows than a cluster has replicas; what comes beyond it is counted together.
 ROWS_MAX = 10_000
+# So many are counted together: the code that counts is then at hand in the processor's cache, which it is not between
+# two requests, and that is most of its time.
+TOGETHER = 128
 # Codes of errors are slugs of ours; an engine's own can be anything.
 CODES_MAX = 200
 _OURS = (Origin.GATEWAY, Origin.ENGINE)
@@ -105,18 +109,35 @@ class Tally:
     """A `Listener`."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str], Row] = {}
+        # Ended, and not counted yet.
+        self._noted: list[Answered] = []
+        self._counted: dict[tuple[str, str, str], Row] = {}
         # What was counted for replicas that have gone, by model and call.
         self._past: defaultdict[tuple[str, str], Row] = defaultdict(Row)
         self._errors: Counter[tuple[str, str]] = Counter()
 
     def answered(self, record: Answered) -> None:
-        row = self._rows.get((record.model, record.call, record.replica_id))
-        if row is None:
-            row = self._open(Place(record.model, record.call, record.replica_id))
-        row.take(record)
-        if record.error_code:
-            self._fail(record.origin.value, record.error_code)
+        self._noted.append(record)
+        if len(self._noted) >= TOGETHER:
+            self._count()
+
+    def _count(self) -> None:
+        noted, self._noted = self._noted, []
+        rows = self._counted
+        for record in noted:
+            row = rows.get((record.model, record.call, record.replica_id))
+            if row is None:
+                row = self._open(Place(record.model, record.call, record.replica_id))
+            row.take(record)
+            if record.error_code:
+                self._fail(record.origin.value, record.error_code)
+
+    @property
+    def _rows(self) -> dict[tuple[str, str, str], Row]:
+        """With all that has ended."""
+        if self._noted:
+            self._count()
+        return self._counted
 
     def rows(self) -> Iterator[tuple[Place, Row]]:
         """Of what is there now."""
@@ -125,30 +146,33 @@ class Tally:
     def totals(self) -> dict[tuple[str, str], Row]:
         """By model and call, since the start; the caller's own."""
         sums: defaultdict[tuple[str, str], Row] = defaultdict(Row)
+        rows = self._rows
         for (model, call), row in self._past.items():
             sums[model, call].add(row)
-        for (model, call, _), row in self._rows.items():
+        for (model, call, _), row in rows.items():
             sums[model or OTHER, call].add(row)
         return dict(sums)
 
     def errors(self) -> dict[tuple[str, str], int]:
         """By who is to blame and code, since the start."""
+        self._count()
         return dict(self._errors)
 
     def forget(self, models: Collection[str], replica_ids: Collection[str]) -> None:
         """These are there; what was counted for others is added up."""
-        for key in list(self._rows):
+        rows = self._rows
+        for key in list(rows):
             model, call, replica_id = key
             if (model and model not in models) or (replica_id and replica_id not in replica_ids):
-                self._past[model or OTHER, call].add(self._rows.pop(key))
+                self._past[model or OTHER, call].add(rows.pop(key))
         for model, call in list(self._past):
             if model != OTHER and model not in models:
                 self._past[OTHER, call].add(self._past.pop((model, call)))
 
     def _open(self, place: Place) -> Row:
-        if len(self._rows) >= ROWS_MAX:
+        if len(self._counted) >= ROWS_MAX:
             place = Place("", place.call)
-        return self._rows.setdefault(place, Row())
+        return self._counted.setdefault(place, Row())
 
     def _fail(self, origin: str, code: str) -> None:
         if len(self._errors) >= CODES_MAX and (origin, code) not in self._errors:

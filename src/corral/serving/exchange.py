@@ -21,6 +21,7 @@ from typing import Any
 
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
+from corral.domain.records import blank
 from corral.policy.serving.breaker import Verdict, judge
 from corral.policy.serving.forms import EVENTS, LINES, WHOLE, form_of
 from corral.policy.serving.usage import UNKNOWN, Usage, usage_of
@@ -144,13 +145,14 @@ class Exchange:
 
     def start(self) -> None:
         """Returns at once. The client may have been told of a failure by then, and of nothing else."""
-        self._gateway.open.add(self)
-        reading = self._wish.reading
+        gateway, wish = self._gateway, self._wish
+        gateway.open.add(self)
+        reading = wish.reading
         try:
             if reading is None or not reading.is_again:
-                self._gateway.limiter.admit(self._wish.principal, self._wish.model.name)
+                gateway.limiter.admit(wish.principal, wish.model.name)
         except LimitReached as error:
-            error.lines = self._gateway.left_lines(self._wish) if self._wish.principal.limits else ()
+            error.lines = gateway.left_lines(wish) if wish.principal.limits else ()
             self._fail(error)
         except CorralError as error:
             self._fail(error)
@@ -211,14 +213,27 @@ class Exchange:
         assert held is not None
         self._has_moved = True
         if status == _NOT_OURS and held.replica.engine_key:
-            # As good as nobody: the port belongs to another process by now.
-            error = EngineRefused(
-                f"The engine at {held.replica.address} does not know our key.", code="engine_mismatch"
-            )
-            self._hang_up()
-            self.on_lost(error)
-        else:
-            self._take_head(status, headers)
+            self._is_not_ours(held)
+            return
+        head, kind, size_bytes = [], b"", None
+        for line in headers:
+            name, value = line
+            if name in _PASSED_ON:
+                head.append(line)
+                if name == b"content-type":
+                    kind = value
+            elif name == b"content-length" and value.isdigit():
+                size_bytes = int(value)
+        self._status, self._head, self._size_bytes = status, head, size_bytes
+        self._form = form = form_of(kind, size_bytes) if status < 300 else WHOLE
+        if form != WHOLE:
+            # Nobody promises how long it will be: an error may have to be said at its end.
+            self._size_bytes = None
+            self._stream = Stream(_ENDS[form]) if form in _ENDS else None
+            head += _UNBUFFERED
+        if self._gateway.has_response_headers:
+            head += held.named
+            head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)) if self._queue_s else _NO_QUEUE)
 
     def on_body(self, piece: bytes) -> None:
         self._has_moved = True
@@ -308,6 +323,12 @@ class Exchange:
         self._client.wants_more(is_wanted=is_writable)
 
     # Looking for a replica
+
+    def _is_not_ours(self, held: Held) -> None:
+        """As good as nobody: the port belongs to another process by now."""
+        error = EngineRefused(f"The engine at {held.replica.address} does not know our key.", code="engine_mismatch")
+        self._hang_up()
+        self.on_lost(error)
 
     def _goes_elsewhere(self, held: Held) -> bool:
         """An engine without its model is as good as none; one that takes no calls now is passed over for another."""
@@ -400,28 +421,6 @@ class Exchange:
 
     # Passing an answer on
 
-    def _take_head(self, status: int, headers: Headers) -> None:
-        head, kind, size_bytes = [], b"", None
-        for line in headers:
-            name, value = line
-            if name in _PASSED_ON:
-                head.append(line)
-                if name == b"content-type":
-                    kind = value
-            elif name == b"content-length" and value.isdigit():
-                size_bytes = int(value)
-        self._status, self._head, self._size_bytes = status, head, size_bytes
-        self._form = form_of(kind, size_bytes) if status < 300 else WHOLE
-        if self._form != WHOLE:
-            # Nobody promises how long it will be: an error may have to be said at its end.
-            self._size_bytes = None
-            self._stream = Stream(_ENDS[self._form]) if self._form in _ENDS else None
-            head += _UNBUFFERED
-        if self._gateway.has_response_headers:
-            assert self._held is not None
-            head += self._held.named
-            head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)) if self._queue_s else _NO_QUEUE)
-
     def _gather(self, piece: bytes) -> bytes:
         """What has to be passed on, because it grows too large to be kept; else nothing."""
         self._kept.append(piece)
@@ -512,42 +511,42 @@ class Exchange:
         """Let go of everything and tell the listeners, once. `whole` is an answer that was gathered to its end."""
         self._let_go()
         gateway, wish, held = self._gateway, self._wish, self._held
-        usage, events = self._usage(whole), self.events
+        usage, stream = self._usage(whole), self._stream
+        events = stream.events if stream is not None else 0
         is_estimated = events > 0 and usage.completion is None
-        gateway.tell(
-            Answered(
-                request_id=wish.request_id,
-                key_id=wish.principal.key_id,
-                model=wish.model.name,
-                call=wish.call,
-                status=status,
-                origin=origin,
-                error_code=code,
-                replica_id=held.replica.id if held is not None else "",
-                node_name=held.node_name if held is not None else "",
-                began_at=gateway.epoch(self._began),
-                queue_s=self._queue_s,
-                first_byte_s=self._first_byte_s,
-                total_s=gateway.clock.monotonic() - self._began if total_s is None else total_s,
-                is_stream=self._form != WHOLE,
-                events=events,
-                prompt_tokens=usage.prompt,
-                cached_tokens=usage.cached,
-                completion_tokens=self._estimate() if is_estimated else usage.completion,
-                is_estimated=is_estimated,
-                received_bytes=wish.received_bytes or len(wish.body),
-                sent_bytes=self._sent_bytes,
-                attempts=self._attempts,
-                traceparent=wish.traceparent,
-            )
-        )
+        told = blank(Answered)
+        told.request_id = wish.request_id
+        told.key_id = wish.principal.key_id
+        told.model = wish.model.name
+        told.call = wish.call
+        told.status = status
+        told.origin = origin
+        told.error_code = code
+        told.replica_id = held.replica.id if held is not None else ""
+        told.node_name = held.node_name if held is not None else ""
+        told.began_at = gateway.epoch(self._began)
+        told.queue_s = self._queue_s
+        told.first_byte_s = self._first_byte_s
+        told.total_s = gateway.clock.monotonic() - self._began if total_s is None else total_s
+        told.is_stream = self._form != WHOLE
+        told.events = events
+        told.prompt_tokens = usage.prompt
+        told.cached_tokens = usage.cached
+        told.completion_tokens = self._estimate() if is_estimated else usage.completion
+        told.is_estimated = is_estimated
+        told.received_bytes = wish.received_bytes or len(wish.body)
+        told.sent_bytes = self._sent_bytes
+        told.attempts = self._attempts
+        told.traceparent = wish.traceparent
+        gateway.tell(told)
 
     def _let_go(self) -> None:
         assert self._at != _OVER
         self._at = _OVER
         held, task = self._held, self._task
         self._gateway.open.discard(self)
-        self._hang_up()
+        if self._line is not None:
+            self._hang_up()
         self._kept, self._task = [], None
         if held is not None:
             held.release()

@@ -142,6 +142,8 @@ class Limits:
         return Allowance(requests=tightest(requests), tokens=tightest(tokens))
 
     def answered(self, record: Answered) -> None:
+        if not self._meters:
+            return  # Nobody who has limits has asked.
         tokens = (record.prompt_tokens or 0) + (record.completion_tokens or 0)
         if not tokens:
             return

@@ -121,14 +121,15 @@ class Seat:
         self._count()
 
     def enter(self) -> None:
-        self.own += 1
+        self.own = own = self.own + 1
         self.is_used = True
-        self._count()
+        # As `_count` does it.
+        self.expected_s = (own + self.others + 1) * self._step_s if own < self._limit else NEVER
 
     def leave(self) -> None:
-        self.own -= 1
-        assert self.own >= 0, f"replica {self.replica.id} was let go more often than taken"
-        self._count()
+        self.own = own = self.own - 1
+        assert own >= 0, f"replica {self.replica.id} was let go more often than taken"
+        self.expected_s = (own + self.others + 1) * self._step_s if own < self._limit else NEVER
         if self.bench.queue.count:
             self.bench.queue.serve()
 

@@ -283,7 +283,8 @@ class Connection(asyncio.Protocol):
         self._line = None
         hearer = line.over()
         if is_clean and not self._is_last and line.is_sent and not self._transport.get_write_buffer_size():
-            self.resume()
+            if self._is_paused:
+                self.resume()
             self._is_kept = True
             self._owner.keep(self)
         else:

@@ -1,0 +1,25 @@
+"""What Corral's own code costs of a request: the hot path without sockets, under the system's Python (`hot_path.py`).
+
+It is the figure to look at when that code changes: neighbours, kernel and crowd have no part in it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from bench.gateway.installing import corral_python
+from bench.report import Row, table
+
+
+def run() -> str:
+    command = [corral_python(), str(Path(__file__).with_name("hot_path.py"))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    said: dict[str, float] = json.loads(done.stdout)
+    values = {
+        "an answer, µs": said["json_us"],
+        "a stream, µs": said["stream_us"],
+        "an event of it, µs": (said["stream_us"] - said["json_us"]) / said["events"],
+    }
+    return table("The gateway's own code, without sockets, best of many rounds", [Row("Corral", values)])

@@ -1,12 +1,19 @@
 import { oneOf, said, text } from "@/text/search";
 
-export const BY = ["key", "model", "node"] as const;
+export const BY = ["model", "key", "user", "call"] as const;
 export const SPANS = ["day", "week", "month"] as const;
+export const MEASURES = ["tokens", "requests", "errors"] as const;
 
 export function usageSearch(search: Record<string, unknown>) {
   return said({
     by: oneOf(search, "by", BY),
     span: oneOf(search, "span", SPANS),
+    of: oneOf(search, "of", MEASURES),
+    /** One of them alone: the name of a model, the id of a key. */
     only: text(search, "only"),
+    /** What I have used, for those who may see what all have. */
+    mine: search.mine === true ? true : undefined,
   });
 }
+
+export type UsageSearch = ReturnType<typeof usageSearch>;

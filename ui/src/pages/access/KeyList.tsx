@@ -1,0 +1,86 @@
+// Every key, and the dialogs that are about one of them.
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import type { KeyMade, KeyOut } from "@/api/schema";
+import { Answered } from "@/kit/Answered";
+import { Confirm } from "@/kit/Confirm";
+import { Empty } from "@/kit/Panel";
+import { useToast } from "@/kit/toasts";
+import { keys, revokeKey, usedByDay } from "@/pages/access/calls";
+import { KeyDialog } from "@/pages/access/KeyDialog";
+import { KeyRow } from "@/pages/access/KeyRow";
+import { lastUsed, shownKeys } from "@/pages/access/listing";
+import { RotateDialog } from "@/pages/access/RotateDialog";
+import { SecretDialog } from "@/pages/access/SecretDialog";
+import { useAddress } from "@/pages/access/useAddress";
+import { useMe } from "@/shell/me";
+
+type Asked = { kind: "rotate" | "revoke"; key: KeyOut };
+
+export function KeyList() {
+  const [{ q = "", show, new: isNew, key: changed }, say] = useAddress();
+  const me = useMe();
+  const toast = useToast();
+  const asked = useQuery(keys);
+  const used = useQuery(usedByDay);
+  const usedAt = useMemo(() => lastUsed(used.data?.rows ?? []), [used.data]);
+  const [made, setMade] = useState<KeyMade | null>(null);
+  const [about, ask] = useState<Asked | null>(null);
+  const close = () => ask(null);
+  const edited = asked.data?.find((key) => key.id === changed);
+  return (
+    <>
+      <Answered query={asked}>
+        {(all) => {
+          const shown = shownKeys(all, q, show !== "all");
+          if (shown.length === 0) return <Nothing all={all} />;
+          return (
+            <ul className="plain access-list" aria-label="Keys">
+              {shown.map((key) => (
+                <KeyRow
+                  key={key.id}
+                  entry={key}
+                  used={used.data ? { at: usedAt.get(key.id) } : null}
+                  isOwn={key.id === me.key_id}
+                  onEdit={() => say({ key: key.id })}
+                  onRotate={() => ask({ kind: "rotate", key })}
+                  onRevoke={() => ask({ kind: "revoke", key })}
+                />
+              ))}
+            </ul>
+          );
+        }}
+      </Answered>
+      {isNew && <KeyDialog entry={null} onClose={() => say({ new: undefined }, true)} onMade={setMade} />}
+      {edited && <KeyDialog entry={edited} onClose={() => say({ key: undefined }, true)} onMade={setMade} />}
+      {about?.kind === "rotate" && (
+        <RotateDialog entry={about.key} isOwn={about.key.id === me.key_id} onClose={close} onMade={setMade} />
+      )}
+      {about?.kind === "revoke" && (
+        <Confirm
+          title={`Revoke ${about.key.name}?`}
+          verb={`Revoke ${about.key.name}`}
+          onConfirm={async () => {
+            await revokeKey(about.key.id);
+            toast(`${about.key.name} does not work any more.`);
+          }}
+          onClose={close}
+        >
+          <p>Programs that use it are refused from now on. A revoked key stays revoked.</p>
+          {about.key.id === me.key_id && (
+            <p className="bad-text">You came in with this key: you leave with it.</p>
+          )}
+        </Confirm>
+      )}
+      {made && <SecretDialog made={made} onClose={() => setMade(null)} />}
+    </>
+  );
+}
+
+function Nothing({ all }: { all: KeyOut[] }) {
+  return all.length === 0 ? (
+    <Empty title="There is no key yet.">Make one for each program, so that each can be stopped alone.</Empty>
+  ) : (
+    <Empty title="No key is like that.">Another word finds more, and so does showing all.</Empty>
+  );
+}

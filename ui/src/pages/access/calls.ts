@@ -1,0 +1,43 @@
+// Keys and users: what is read, and what can be done.
+import { queryOptions } from "@tanstack/react-query";
+import { answer, api } from "@/api/client";
+import type { KeyIn, KeyPatch, UsageOut, UserIn, UserPatch } from "@/api/schema";
+
+export const keys = queryOptions({
+  queryKey: ["keys"] as const,
+  queryFn: () => answer(api.GET("/api/keys")),
+});
+
+export const users = queryOptions({
+  queryKey: ["users"] as const,
+  queryFn: () => answer(api.GET("/api/users")),
+});
+
+const DAY_MS = 86_400_000;
+const USED_DAYS = 30;
+
+/** By key and day: when each was last used. A day is as exact as it is told here. */
+export const usedByDay = queryOptions({
+  queryKey: ["usage", "keys"] as const,
+  queryFn: async () => {
+    const from = new Date(Date.now() - USED_DAYS * DAY_MS).toISOString();
+    // Also CSV is described there, as text.
+    return (await answer(api.GET("/api/usage", { params: { query: { by: "key,day", from } } }))) as UsageOut;
+  },
+  staleTime: 60_000,
+});
+
+const key = (key_id: string) => ({ params: { path: { key_id } } });
+const user = (user_id: string) => ({ params: { path: { user_id } } });
+
+export const makeKey = (body: KeyIn) => answer(api.POST("/api/keys", { body }));
+export const changeKey = (id: string, body: KeyPatch) =>
+  answer(api.PATCH("/api/keys/{key_id}", { ...key(id), body }));
+export const rotateKey = (id: string, grace_s: number | null) =>
+  answer(api.POST("/api/keys/{key_id}/rotate", { ...key(id), body: { grace_s } }));
+export const revokeKey = (id: string) => answer(api.DELETE("/api/keys/{key_id}", key(id)));
+
+export const makeUser = (body: UserIn) => answer(api.POST("/api/users", { body }));
+export const changeUser = (id: string, body: UserPatch) =>
+  answer(api.PATCH("/api/users/{user_id}", { ...user(id), body }));
+export const removeUser = (id: string) => answer(api.DELETE("/api/users/{user_id}", user(id)));

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import type { KeyOut, UsageRowOut } from "@/api/schema";
+import { curlOf, firstAllowed, fits, lastUsed, limitWords, shownKeys, usedWords } from "./listing";
+
+const key = (name: string, state = "active", more: Partial<KeyOut> = {}): KeyOut => ({
+  id: name,
+  name,
+  prefix: "ck_1234",
+  created_at: "2026-11-01T00:00:00Z",
+  created_by: "admin",
+  expires_at: null,
+  revoked_at: null,
+  state,
+  scope: "infer",
+  limits: [],
+  ...more,
+});
+
+test("keys that work come first, each group by name", () => {
+  const all = [key("c", "revoked"), key("b"), key("a", "expired"), key("d")];
+  expect(shownKeys(all, "", false).map((one) => one.name)).toEqual(["b", "d", "a", "c"]);
+  expect(shownKeys(all, "", true).map((one) => one.name)).toEqual(["b", "d"]);
+});
+
+test("a word finds keys by name, owner, scope and models", () => {
+  const all = [key("shop", "active", { user_name: "ada" }), key("ci", "active", { models: ["llama-*"] })];
+  expect(shownKeys(all, "ADA", true).map((one) => one.name)).toEqual(["shop"]);
+  expect(shownKeys(all, "llama", true).map((one) => one.name)).toEqual(["ci"]);
+});
+
+test("limits are said with their measure, and with the model if they are of one", () => {
+  expect(limitWords({ model: "", requests_per_minute: 60, tokens_per_day: 100_000 })).toBe(
+    "60 requests a minute, 100K tokens a day",
+  );
+  expect(limitWords({ model: "big", tokens_per_month: 5 })).toBe("big: 5 tokens a month");
+});
+
+test("the last use is the newest day of a key", () => {
+  const row = (key_id: string, at: string) => ({ key_id, at }) as UsageRowOut;
+  const found = lastUsed([row("a", "2026-11-02T00:00:00Z"), row("a", "2026-11-01T00:00:00Z")]);
+  expect(found.get("a")).toBe("2026-11-02T00:00:00Z");
+  const now = Date.parse("2026-11-03T01:00:00Z");
+  expect(usedWords(found.get("a"), now)).toBe("yesterday");
+  expect(usedWords("2026-11-03T00:00:00Z", now)).toBe("today");
+  expect(usedWords("2026-10-24T00:00:00Z", now)).toBe("10 days ago");
+  expect(usedWords(undefined, now)).toBe("not in 30 days");
+});
+
+test("patterns are those of a shell", () => {
+  expect(fits("llama-*", "llama-3.1")).toBe(true);
+  expect(fits("llama-?", "llama-33")).toBe(false);
+  expect(fits("q[!x]en", "qwen")).toBe(true);
+  expect(fits("a.b", "axb")).toBe(false);
+});
+
+test("the example asks a model that the key may ask", () => {
+  expect(firstAllowed(["b*"], ["abc", "bcd"])).toBe("bcd");
+  expect(firstAllowed(null, ["abc"])).toBe("abc");
+  expect(firstAllowed(["later"], [])).toBe("later");
+  expect(firstAllowed(["b*"], ["abc"])).toBe("MODEL");
+});
+
+test("the example can be pasted, whatever the model is called", () => {
+  expect(curlOf("http://host", "ck_1", "it's")).toContain(`"model":"it'\\''s"`);
+});

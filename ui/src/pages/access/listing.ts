@@ -1,0 +1,96 @@
+// Which keys and users are shown, in which order, and what is said of each.
+import type { KeyOut, LimitOut, UsageRowOut, UserOut } from "@/api/schema";
+import type { Tone } from "@/kit/status";
+import { count } from "@/text/format";
+
+export const works = (key: KeyOut): boolean => key.state === "active";
+
+const has = (term: string, ...texts: (string | null | undefined)[]) =>
+  texts.some((text) => text?.toLowerCase().includes(term));
+
+/** Those that work first, then by name. */
+export function shownKeys(all: KeyOut[], term: string, onlyWorking: boolean): KeyOut[] {
+  const word = term.trim().toLowerCase();
+  return all
+    .filter((key) => !onlyWorking || works(key))
+    .filter((key) => has(word, key.name, key.prefix, key.user_name, key.scope, ...(key.models ?? [])))
+    .sort((one, other) => Number(works(other)) - Number(works(one)) || one.name.localeCompare(other.name));
+}
+
+export function shownUsers(all: UserOut[], term: string): UserOut[] {
+  const word = term.trim().toLowerCase();
+  return all
+    .filter((user) => has(word, user.name, user.scope, user.issuer))
+    .sort((one, other) => one.name.localeCompare(other.name));
+}
+
+const TONES: Record<string, Tone> = { active: "good", expired: "warn", disabled: "warn", revoked: "still" };
+
+export const toneOf = (state: string): Tone => TONES[state] ?? "still";
+
+const UNITS = [
+  ["requests_per_minute", "requests a minute"],
+  ["tokens_per_minute", "tokens a minute"],
+  ["tokens_per_day", "tokens a day"],
+  ["tokens_per_month", "tokens a month"],
+] as const;
+
+/** `60 requests a minute, 100K tokens a day`. */
+export function limitWords(limit: LimitOut): string {
+  const words = UNITS.flatMap(([measure, unit]) => {
+    const value = limit[measure];
+    return value == null ? [] : [`${count(value)} ${unit}`];
+  });
+  return limit.model ? `${limit.model}: ${words.join(", ")}` : words.join(", ");
+}
+
+/** The last day on which each key was used, by the key's id. */
+export function lastUsed(rows: UsageRowOut[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const row of rows) {
+    if (!row.key_id || !row.at) continue;
+    const known = found.get(row.key_id);
+    if (!known || row.at > known) found.set(row.key_id, row.at);
+  }
+  return found;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Usage is kept by the hour and told here by the day of UTC: nothing finer is promised. */
+export function usedWords(day: string | undefined, now: number = Date.now()): string {
+  if (!day) return "not in 30 days";
+  const days = Math.floor(now / DAY_MS) - Math.floor(Date.parse(day) / DAY_MS);
+  if (days <= 0) return "today";
+  return days === 1 ? "yesterday" : `${days} days ago`;
+}
+
+/** A call that works as it stands: the key, and a model that it may ask. */
+export function curlOf(origin: string, key: string, model: string): string {
+  const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello!" }] });
+  return [
+    `curl ${origin}/v1/chat/completions \\`,
+    `  -H "Authorization: Bearer ${key}" \\`,
+    `  -H "Content-Type: application/json" \\`,
+    `  -d '${body.replaceAll("'", "'\\''")}'`,
+  ].join("\n");
+}
+
+/** Whether a pattern of a key, such as `llama-*`, fits. Patterns are those of a shell, and mind capitals. */
+export function fits(pattern: string, name: string): boolean {
+  const source = pattern
+    .replace(/[.+^${}()|\\]/g, "\\$&")
+    .replaceAll("*", ".*")
+    .replaceAll("?", ".")
+    .replaceAll("[!", "[^");
+  try {
+    return new RegExp(`^${source}$`).test(name);
+  } catch {
+    return pattern === name;
+  }
+}
+
+export function firstAllowed(patterns: string[] | null | undefined, names: string[]): string {
+  const allowed = patterns ? names.find((name) => patterns.some((pattern) => fits(pattern, name))) : names[0];
+  return allowed ?? patterns?.find((pattern) => !/[*?[]/.test(pattern)) ?? "MODEL";
+}

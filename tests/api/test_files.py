@@ -11,9 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from corral.adapters.nats.authority import Authority
 from corral.adapters.system import SystemClock, SystemIds
 from corral.client import CorralClient
+from corral.domain.errors import NotFound
 from corral.domain.model import CHUNK_BYTES, FilePart, ModelConfig, ModelFile
+from corral.ports.credentials import FRONTENDS, READS_BLOBS
 from corral.store import models as model_store
 from tests.api.operations import assert_envelope
 from tests.library.origins import Heard
@@ -240,3 +243,35 @@ async def test_a_reader_that_leaves_ends_the_reading(library: RunningFrontend) -
         await answer.content.readexactly(10)
         answer.close()
     assert (await get(node, f"/blobs/{SHA256}"))[1] == CONTENT
+
+
+@pytest.mark.behaviour("LIB-14")
+async def test_a_frontend_takes_what_was_sent_to_another_one_and_nobody_else_reads_as_a_peer(
+    library: RunningFrontend, database_url: str, tmp_path: Path
+) -> None:
+    authority = Authority.create()
+    async with (
+        running_frontend(database_url, library_dir=tmp_path / "b", frontend_id="b", authority=authority) as holder,
+        running_frontend(database_url, library_dir=tmp_path / "c", frontend_id="c", authority=authority) as asker,
+    ):
+        assert (await send(holder))[0] == 200
+        assert asker.core.library.path(SHA256) is None
+        await make_model(asker, "chat", SHA256)
+        path = asker.core.library.path(SHA256)
+        assert path is not None
+        assert path.read_bytes() == CONTENT
+        held = [one.name for one in await holder.core.library.holders(SHA256)]
+        assert held == ["b", "c"]
+        url = f"{holder.url}/api/node/{FRONTENDS}/blobs/{SHA256}"
+        # Of another cluster, for a node, and an admin's key.
+        foreign = library.core.parts.credentials.ticket("x", READS_BLOBS, audience=FRONTENDS, ttl_s=60)
+        other = asker.core.parts.credentials.ticket("x", READS_BLOBS, audience="a node", ttl_s=60)
+        for shown, expected in ((foreign, 401), (other, 403), (ADMIN_KEY, 401), ("", 401)):
+            async with holder.http.get(url, headers={"Authorization": f"Bearer {shown}"}) as answer:
+                assert answer.status == expected, shown
+
+
+@pytest.mark.behaviour("LIB-14")
+async def test_what_no_frontend_holds_is_said_to_be_missing(library: RunningFrontend) -> None:
+    with pytest.raises(NotFound, match="was never sent here"):
+        await make_model(library, "chat", SHA256)

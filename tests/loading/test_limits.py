@@ -182,12 +182,13 @@ async def put_large(database: Database) -> None:
 async def until_told(frontend: LoadFrontend, operation: Operation) -> Operation:
     """Until it has ended, or a worker was told to load."""
 
-    async def seen() -> Operation | None:
+    async def is_told() -> bool:
         await frontend.run()
         now = await read(frontend.database, operation)
-        return now if now.state != "running" or now.message.startswith("Loading") else None
+        return now.state != "running" or now.message.startswith("Loading")
 
-    return await eventually(seen)
+    await eventually(is_told)
+    return await read(frontend.database, operation)
 
 
 @pytest.mark.behaviour("NODE-30")

@@ -12,9 +12,11 @@ from corral.api.errors import envelope, request_id_of
 from corral.api.parts import OperateIn, Parts, PartsIn, bearer
 from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.model import Blob
+from corral.ports.credentials import FRONTENDS, READS_BLOBS
 from corral.store import nodes as node_store
 from corral.store.files import Held
 from corral.transfer.inbox import Answer, Inbox, Upload
+from corral.transfer.tickets import verify_ticket
 from corral.wire.errors import ErrorOut
 from corral.wire.files import CollectedFileOut, FileOut, FilesCollectedOut, FilesOut, FileTakenOut, HolderOut
 
@@ -92,6 +94,11 @@ async def read_chunks(request: Request, parts: PartsIn, node_id: str, sha256: Sh
 
 
 async def _approved(request: Request, parts: Parts, node_id: str) -> None:
+    """A node that was approved; or a peer of this frontend, in the place of a node, with a ticket of theirs."""
+    if node_id == FRONTENDS:
+        key, now = parts.credentials.ticket_key(), parts.clock.wall()
+        verify_ticket(bearer(request) or "", key, audience=FRONTENDS, scopes=(READS_BLOBS,), now=now)
+        return
     node = await parts.directory.node(node_id, bearer(request))
     if node.is_approved:
         return

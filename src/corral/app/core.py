@@ -25,6 +25,7 @@ from corral.api.page.page import BUILT, Page
 from corral.api.parts import Parts, Told
 from corral.app.insight import Watched, make_board
 from corral.app.options import CoreOptions, World
+from corral.app.peer_contents import PeerContents
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
 from corral.backends.catalog import Catalog
@@ -376,6 +377,7 @@ class Core:
             world.origins,
             world.clock,
             world.storage,
+            PeerContents(world.credentials, options.frontend_id, world.clock, world.rng),
         )
 
     def _make_router(self) -> Router:

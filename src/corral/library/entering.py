@@ -23,16 +23,20 @@ FETCHES_MAX = 4
 
 Pin = Callable[[str], None]
 Known = Callable[[str], Awaitable[Blob | None]]
+FromPeers = Callable[[str, Path, Heard], Awaitable[Path | None]]
 
 
 class Entering:
-    """`known` says what is held under a promised sha256."""
+    """`known` says what is held under a promised sha256, `peers` brings what another frontend's library holds."""
 
-    def __init__(self, shelf: Shelf, origins: Origins, storage: Storage | None, known: Known) -> None:
+    def __init__(
+        self, shelf: Shelf, origins: Origins, storage: Storage | None, *, known: Known, peers: FromPeers
+    ) -> None:
         self._shelf = shelf
         self._origins = origins
         self._storage = storage
         self._known = known
+        self._peers = peers
         self._flights: Flights[Blob] = Flights("library")
         self._turns = asyncio.Semaphore(FETCHES_MAX)
 
@@ -50,7 +54,6 @@ class Entering:
                 if found is not None:
                     known[one.sha256] = found
         missing = [one for one in wanted if one.sha256 not in known]
-        _check_sent(missing)
         await self._check_room(missing)
         for one in wanted:
             if one.sha256 in known:
@@ -124,6 +127,11 @@ class Entering:
         async with self._turns:
             shelf, sources, before = self._shelf, list[Path](), 0
             folder = await in_thread(lambda _stop: shelf.incoming(wanted.key))
+            # It has entered the cluster already: not once more from outside.
+            taken = await self._peers(wanted.sha256, folder, tell) if wanted.sha256 else None
+            if taken is not None:
+                return await self._absorb([taken], wanted.key, wanted.sha256, tell)
+            _check_sent(wanted)
             for number, part in enumerate(wanted.parts):
 
                 def moved(current: int, size: int | None, before: int = before) -> None:
@@ -145,14 +153,13 @@ class Entering:
             raise Unavailable("The storage has not kept all of a file.", code="storage_unavailable")
 
 
-def _check_sent(missing: Sequence[Wanted]) -> None:
-    for one in missing:
-        if not one.parts:
-            raise NotFound(
-                f"{one.path} was never sent here: this frontend holds nothing with the sha256 {one.sha256}.",
-                hint="Send it with PUT /api/files/{sha256}.",
-                code="blob_not_here",
-            )
+def _check_sent(wanted: Wanted) -> None:
+    if not wanted.parts:
+        raise NotFound(
+            f"{wanted.path} was never sent here: no frontend that is there holds the sha256 {wanted.sha256}.",
+            hint="Send it with PUT /api/files/{sha256}.",
+            code="blob_not_here",
+        )
 
 
 def _now_and_then(moved: Callable[[int], None]) -> Callable[[int], None]:

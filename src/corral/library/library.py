@@ -25,8 +25,8 @@ from corral.library.report import Sum
 from corral.library.serving import read_file
 from corral.library.shelf import INCOMING_LIFE_S, Shelf, disk_free
 from corral.library.wanted import resolve
-from corral.ports.library import FetchReport
-from corral.ports.origin import Origins
+from corral.ports.library import FetchReport, NoPeers, Peers
+from corral.ports.origin import Moved, Origins
 from corral.ports.runtime import Clock
 from corral.ports.storage import Storage
 from corral.runtime.guard import Failed, attempt
@@ -101,7 +101,9 @@ class Library:
         origins: Origins,
         clock: Clock,
         storage: Storage | None = None,
+        peers: Peers | None = None,
     ) -> None:
+        self._peers = peers or NoPeers()
         self._database = database
         self._origins = origins
         self._clock = clock
@@ -115,7 +117,9 @@ class Library:
         # Contents that somebody is about to register: not to be collected now.
         self._pins: Counter[str] = Counter()
         self._memory = _Memory()
-        self._entering = Entering(self._shelf, origins, storage, self._known) if self._shelf else None
+        self._entering = (
+            Entering(self._shelf, origins, storage, known=self._known, peers=self._from_peers) if self._shelf else None
+        )
 
     @property
     def shelf(self) -> Shelf:
@@ -363,6 +367,14 @@ class Library:
             return known
         shelf = self.shelf
         return await in_thread(lambda stop: shelf.hash(sha256, stop))
+
+    async def _from_peers(self, sha256: str, into: Path, moved: Moved) -> Path | None:
+        """A content that another frontend's library holds."""
+        async with self._database.transaction() as tx:
+            blob = await file_store.find_blob(tx, sha256)
+            libraries = await file_store.list_libraries(tx, (sha256,))
+        urls = [place.url for place in _library_places(libraries, frozenset((sha256,)))]
+        return await self._peers.fetch(blob, urls, into, moved) if blob is not None and urls else None
 
     async def _still_stored(self, known: Blob | None) -> Blob | None:
         """Somebody may have emptied the bucket."""

@@ -9,6 +9,8 @@ from corral.domain.node import Node
 
 # Rights that a ticket can give, and "at any node".
 READS_BLOBS = "blobs:read"
+# Whom a frontend's own tickets are for: what its peers hold is read with them.
+FRONTENDS = "frontends"
 ANYWHERE = "*"
 
 

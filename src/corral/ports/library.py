@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from corral.bus.messages import BlobPlace
 from corral.domain.errors import Unprocessable
-from corral.domain.model import ModelFile, StoredFile
+from corral.domain.model import Blob, ModelFile, StoredFile
+from corral.ports.origin import Moved
 
 
 class FetchReport(Protocol):
@@ -50,3 +52,20 @@ class NoLibrary:
 
     async def forget_unused(self) -> None:
         return
+
+
+class Peers(Protocol):
+    """The libraries of other frontends."""
+
+    async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: Moved) -> Path | None:
+        """A content from the first of these frontends that gives it, verified, in the folder; None if none does. What
+        came of it stays for the next call."""
+        ...
+
+
+class NoPeers:
+    """A frontend that asks no other."""
+
+    async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: Moved) -> Path | None:
+        del blob, urls, into, moved
+        return None

@@ -4,7 +4,7 @@ import type { QueryClient } from "@tanstack/react-query";
 import type { Topic } from "@/api/queries";
 import type { LiveOut, NodeOut, OperationInFull, OperationOut } from "@/api/schema";
 import { madeOld, madeOldByEnd } from "@/live/changes";
-import { withProgress } from "@/live/progress";
+import { tellsOfOthers, withProgress } from "@/live/progress";
 import type { Frame } from "@/live/stream";
 
 const GATHER_MS = 250;
@@ -49,7 +49,11 @@ export class Feed {
 
   private makeOld(kind: string, event: Event): void {
     const state = typeof event.data.state === "string" ? event.data.state : undefined;
-    for (const topic of [...madeOld(kind), ...madeOldByEnd(kind, state)]) this.old.add(topic);
+    this.readSoon([...madeOld(kind), ...madeOldByEnd(kind, state)]);
+  }
+
+  private readSoon(topics: readonly Topic[]): void {
+    for (const topic of topics) this.old.add(topic);
     this.timer ??= window.setTimeout(() => this.readAnew(), GATHER_MS);
   }
 
@@ -66,8 +70,11 @@ export class Feed {
     this.frame = undefined;
     const waiting = this.progress;
     this.progress = new Map();
-    const moved = <T extends OperationOut>(operation: T): T =>
-      (waiting.get(operation.id) ?? []).reduce<T>((before, delta) => withProgress(before, delta), operation);
+    const moved = <T extends OperationOut>(operation: T): T => {
+      const deltas = waiting.get(operation.id) ?? [];
+      if (deltas.some((delta) => tellsOfOthers(operation, delta))) this.readSoon(["operations"]);
+      return deltas.reduce<T>((before, delta) => withProgress(before, delta), operation);
+    };
     this.cache.setQueryData<OperationOut[]>(["operations", "live"], (all) => all?.map(moved));
     for (const id of waiting.keys()) {
       this.cache.setQueryData<OperationInFull>(["operations", "one", id], (one) => one && moved(one));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { OperationOut } from "@/api/schema";
-import { withProgress } from "@/live/progress";
+import { tellsOfOthers, withProgress } from "@/live/progress";
 
 const operation = {
   id: "1",
@@ -22,4 +22,10 @@ test("progress moves its node only and keeps what it does not speak of", () => {
 
 test("an older revision changes nothing", () => {
   expect(withProgress(operation, { rev: 3, progress: 90 })).toBe(operation);
+});
+
+test("nodes that were chosen after the operation was read are noticed", () => {
+  expect(tellsOfOthers(operation, { nodes: [{ node_id: "a" }, { node_id: "c" }] })).toBe(true);
+  expect(tellsOfOthers(operation, { nodes: [{ node_id: "a" }] })).toBe(false);
+  expect(tellsOfOthers({ ...operation, nodes: [] }, { progress: 3 })).toBe(false);
 });

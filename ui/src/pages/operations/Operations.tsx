@@ -1,7 +1,7 @@
 // What is under way, what needs somebody, and what has ended. One operation in full stands beside them.
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useId, useMemo } from "react";
+import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef } from "react";
 import { operations } from "@/api/queries";
 import type { HistoryOut, IntentOut, OperationOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
@@ -14,7 +14,15 @@ import { Owed } from "@/pages/operations/Owed";
 import { intents as intentsQuery, record as recordQuery } from "@/pages/operations/queries";
 import { Record } from "@/pages/operations/Record";
 import type { OperationsSearch } from "@/pages/operations/search";
-import { type Filter, isFiltered, matches, owedBeside, sections, summary } from "@/pages/operations/sorting";
+import {
+  type Filter,
+  isFiltered,
+  matches,
+  owedBeside,
+  sections,
+  summary,
+  triesOf,
+} from "@/pages/operations/sorting";
 import "@/pages/operations/operations.css";
 
 const NOTHING: never[] = [];
@@ -24,7 +32,7 @@ export default function Operations() {
   const filter = useMemo(() => ({ kind, outcome, q, node }), [kind, outcome, q, node]);
   const navigate = useNavigate({ from: "/operations" });
   const listed = useQuery(operations);
-  const { data: intents = NOTHING } = useQuery(intentsQuery);
+  const intents = useIntents(listed.data ?? NOTHING);
   const close = useCallback(() => {
     void navigate({ search: (before: OperationsSearch) => ({ ...before, operation: undefined }) });
     document.getElementById(`operation-${shown}`)?.focus();
@@ -44,6 +52,18 @@ export default function Operations() {
       </div>
     </>
   );
+}
+
+/** What nodes owe. That a try has failed is no event of its own: it is read off the operations. */
+function useIntents(all: readonly OperationOut[]): readonly IntentOut[] {
+  const cache = useQueryClient();
+  const tries = triesOf(all);
+  const before = useRef(tries);
+  useEffect(() => {
+    if (before.current !== tries) void cache.invalidateQueries({ queryKey: intentsQuery.queryKey });
+    before.current = tries;
+  }, [cache, tries]);
+  return useQuery(intentsQuery).data ?? NOTHING;
 }
 
 interface ListsProps {

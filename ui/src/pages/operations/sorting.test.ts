@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { IntentOut, OperationOut, RecordOut, TargetOut } from "@/api/schema";
 import { offers } from "@/pages/operations/offers";
-import { familyOf, matches, owedBeside, sections, summary, waves } from "@/pages/operations/sorting";
+import { familyOf, matches, owedBeside, sections, summary, triesOf, waves } from "@/pages/operations/sorting";
 
 const operation = (more: Partial<OperationOut>): OperationOut =>
   ({
@@ -110,4 +110,11 @@ test("what can be done depends on how it stands", () => {
   expect(acts({ state: "failed", dismissedAt: "2026-01-01T00:00:00Z" })).toEqual(["retry"]);
   expect(acts({ state: "completed_with_pending" })).toEqual(["cancel"]);
   expect(acts({ state: "completed" })).toEqual([]);
+});
+
+test("a try that begins or ends is noticed, and bytes that come are not", () => {
+  const at = (state: string, current: number) =>
+    triesOf([operation({ nodes: [{ node_id: "n1", state, current } as TargetOut] })]);
+  expect(at("working", 1)).toBe(at("working", 2));
+  expect(at("working", 1)).not.toBe(at("queued", 1));
 });

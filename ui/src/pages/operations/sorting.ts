@@ -79,6 +79,13 @@ export function owedBeside(
   };
 }
 
+/** Changes when a node's try begins or ends: what is owed, and when the next try is, may have changed with it. */
+export function triesOf(operations: readonly OperationOut[]): string {
+  return operations
+    .flatMap(({ id, nodes = [] }) => nodes.map((target) => [id, target.node_id, target.state, target.error]))
+    .join();
+}
+
 /** Of the whole system, whatever the filter is. */
 export function summary(operations: readonly OperationOut[], dead: number): string {
   const { underWay, failed } = sections(operations);

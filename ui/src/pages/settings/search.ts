@@ -1,7 +1,16 @@
-import { oneOf, said, text } from "@/text/search";
+import { flag, oneOf, said, text } from "@/text/search";
 
-export const TABS = ["configuration", "galleries", "tokens", "audit"] as const;
+export const TABS = ["cluster", "configuration", "galleries", "tokens", "audit"] as const;
 
 export function settingsSearch(search: Record<string, unknown>) {
-  return said({ tab: oneOf(search, "tab", TABS), q: text(search, "q") });
+  return said({
+    tab: oneOf(search, "tab", TABS),
+    q: text(search, "q"),
+    /** Settings that somebody has set, and no others. */
+    set: flag(search, "set"),
+    /** Tokens that do not work any more, too. */
+    all: flag(search, "all"),
+  });
 }
+
+export type SettingsSearch = ReturnType<typeof settingsSearch>;

@@ -1,0 +1,46 @@
+// Settings: what is read, and what can be done.
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { answer, api } from "@/api/client";
+import type { TokenIn } from "@/api/schema";
+
+/** They change when a frontend is started anew; which one answers may change too. */
+export const settings = queryOptions({
+  queryKey: ["settings"] as const,
+  queryFn: () => answer(api.GET("/api/settings")),
+  staleTime: 60_000,
+});
+
+export const tokens = queryOptions({
+  queryKey: ["tokens"] as const,
+  queryFn: () => answer(api.GET("/api/tokens")),
+  // A machine that joins uses one up, and that is no event of the token.
+  staleTime: 0,
+});
+
+export const makeToken = (body: TokenIn) => answer(api.POST("/api/tokens", { body }));
+export const revokeToken = (token_id: string) =>
+  answer(api.DELETE("/api/tokens/{token_id}", { params: { path: { token_id } } }));
+
+export const SHELVES = ["backends", "models"] as const;
+export type Shelf = (typeof SHELVES)[number];
+
+export const galleries = (shelf: Shelf) =>
+  queryOptions({
+    queryKey: ["galleries", shelf] as const,
+    queryFn: () => answer(api.GET(`/api/${shelf}/galleries`)),
+    staleTime: 0,
+  });
+
+export const refresh = (shelf: Shelf) => answer(api.POST(`/api/${shelf}/galleries/refresh`));
+
+const PAGE = 50;
+
+/** Page after page, the newest first. A page never changes; what is new is read when this is opened. */
+export const audit = infiniteQueryOptions({
+  queryKey: ["audit"] as const,
+  queryFn: ({ pageParam }) =>
+    answer(api.GET("/api/audit", { params: { query: { limit: PAGE, before: pageParam } } })),
+  initialPageParam: null as number | null,
+  getNextPageParam: (page) => page.next,
+  staleTime: 0,
+});

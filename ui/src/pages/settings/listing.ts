@@ -1,0 +1,75 @@
+// What is shown of settings, galleries, tokens and the audit log, and in which words.
+import type { AuditEntryOut, ClusterOut, GalleryOut, SettingOut, TokenOut } from "@/api/schema";
+import type { Tone } from "@/kit/status";
+
+export interface Section {
+  name: string;
+  settings: SettingOut[];
+}
+
+const has = (term: string, ...texts: string[]) => texts.some((text) => text.toLowerCase().includes(term));
+const word = (term: string) => term.trim().toLowerCase();
+
+export const isSet = (setting: SettingOut): boolean => setting.source !== "default";
+
+/** By section, in the order in which the frontend tells them. */
+export function sectionsOf(all: SettingOut[], term: string, onlySet: boolean): Section[] {
+  const found = new Map<string, SettingOut[]>();
+  for (const setting of all) {
+    if (onlySet && !isSet(setting)) continue;
+    if (!has(word(term), setting.name, setting.sentence, setting.section, setting.source)) continue;
+    found.set(setting.section, [...(found.get(setting.section) ?? []), setting]);
+  }
+  return [...found].map(([name, settings]) => ({ name, settings }));
+}
+
+export function valueWords(setting: SettingOut): string {
+  if (setting.is_secret) return setting.value ? "set, not shown" : "not set";
+  if (setting.value === null || setting.value === "") return "not set";
+  return setting.value;
+}
+
+/** How the same setting is written in the environment. */
+export const variableOf = (setting: SettingOut): string => `CORRAL_${setting.name.toUpperCase()}`;
+
+export function galleryState(gallery: GalleryOut): { tone: Tone; words: string } {
+  if (gallery.problem) {
+    return gallery.entries > 0
+      ? { tone: "warn", words: "an older copy is in use" }
+      : { tone: "bad", words: "cannot be read" };
+  }
+  if (!gallery.url) return { tone: "good", words: "built in" };
+  return gallery.fetched_at ? { tone: "good", words: "fresh" } : { tone: "busy", words: "not fetched yet" };
+}
+
+const TOKEN_TONES: Record<string, Tone> = {
+  active: "good",
+  used_up: "still",
+  expired: "warn",
+  revoked: "still",
+};
+
+export const tokenTone = (state: string): Tone => TOKEN_TONES[state] ?? "still";
+export const tokenState = (state: string): string => state.replaceAll("_", " ");
+
+/** Those that work first, then the newest. */
+export function shownTokens(tokens: TokenOut[], all: boolean): TokenOut[] {
+  const works = (token: TokenOut) => Number(token.state === "active");
+  return tokens
+    .filter((token) => all || token.state === "active")
+    .sort((one, other) => works(other) - works(one) || other.created_at.localeCompare(one.created_at));
+}
+
+export function usesWords(token: TokenOut): string {
+  return token.max_uses == null ? `${token.uses} so far, any number` : `${token.uses} of ${token.max_uses}`;
+}
+
+export function shownEntries(entries: AuditEntryOut[], term: string): AuditEntryOut[] {
+  return entries.filter((entry) => has(word(term), entry.actor, entry.action, entry.target, entry.detail));
+}
+
+/** The versions that frontends run; more than one means that an upgrade is under way, or was forgotten. */
+export function versionsOf(cluster: ClusterOut): string[] {
+  const alive = cluster.frontends.filter((frontend) => frontend.alive);
+  return [...new Set(alive.map((frontend) => frontend.version))].sort();
+}

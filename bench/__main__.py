@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import cold_start, gateway, heartbeats, operations, placement, scaling, silence, staging, start
-from bench.gateway import idle, processes, streams
+from bench import cold_start, gateway, heartbeats, operations, page, placement, scaling, silence, staging, start
+from bench.gateway import hot, idle, processes, streams
 
 SUITE = {
     "start": start.run,
@@ -22,9 +22,11 @@ SUITE = {
     "scaling": scaling.run,
     "cold_start": cold_start.run,
     "gateway": gateway.run,
+    "hot": hot.run,
     "streams": streams.run,
     "idle": idle.run,
     "processes": processes.run,
+    "page": page.run,
 }
 
 

@@ -28,6 +28,7 @@ import asyncpg
 
 from bench import counting, operations_lists
 from bench.cluster import BenchCluster, cluster
+from bench.pretend import SETTINGS, URI, FleetProcess, pretend, register, retire_real_worker
 from bench.report import Row, quiet_logs, say, table
 from corral.adapters.nats.client import NatsBus
 from corral.adapters.nats.connection import Endpoint
@@ -44,12 +45,8 @@ MANY = 100
 MANY_NODES = 10
 SERIAL_NODES = 20
 WATCHERS = 200
-REGISTRATIONS_AT_ONCE = 16
 LIMIT_S = 120.0
-# Nobody fetches it: the workers only wait.
-URI = "file:///bench/engine"
 FRONTEND_CORE, OTHER_CORE = 0, 1
-SETTINGS = {"CORRAL_AUTO_APPROVE_NODES": "true", "CORRAL_ALLOW_PRIVATE_SOURCES": "true"}
 
 
 def run() -> str:
@@ -122,27 +119,6 @@ async def _cost(bench: Bench) -> AsyncIterator[Callable[[], Cost]]:
     yield so_far
 
 
-class FleetProcess:
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def say(self, value: dict[str, Any]) -> dict[str, Any]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps(value).encode() + b"\n")
-        await stdin.drain()
-        told: dict[str, Any] = json.loads(await stdout.readline())
-        return told
-
-    async def order(self, *, reports: bool = False) -> None:
-        await self.say({"work_s": WORK_S, "reports": reports})
-
-    async def idle(self) -> dict[str, Any]:
-        """Wait until no worker works; what has happened since the last order."""
-        return await self.say({})
-
-
 async def _measure(running: BenchCluster, counts: Path) -> str:
     quiet_logs()
     running.pin(FRONTEND_CORE)
@@ -152,10 +128,10 @@ async def _measure(running: BenchCluster, counts: Path) -> str:
     headers = {"Authorization": f"Bearer {running.admin_key}"}
     try:
         async with aiohttp.ClientSession(headers=headers) as session:
-            await _retire_real_worker(running, session)
+            await retire_real_worker(running, session)
             say(f"registering {NODES:,} nodes")
-            nodes = await _register(running, session)
-            async with _fleet(running, nodes) as fleet:
+            nodes = await register(running, session, NODES)
+            async with pretend(running, nodes, OTHER_CORE) as fleet:
                 bench = Bench(running, session, database, fleet, counts, nodes)
                 return await _tables(bench)
     finally:
@@ -173,61 +149,6 @@ async def _tables(bench: Bench) -> str:
         await operations_lists.measure(bench.running, bench.session, bench.database),
     ]
     return "\n".join([*parts, f"Steal during the run: {_steal_share(before, _steal()):.1f} %"]) + "\n"
-
-
-async def _retire_real_worker(running: BenchCluster, session: aiohttp.ClientSession) -> None:
-    """The cluster's own worker would really fetch; a drained node is left out."""
-    async with session.get(f"{running.url}/api/nodes") as answer:
-        for node in await answer.json():
-            async with session.post(f"{running.url}/api/nodes/{node['id']}/drain") as drained:
-                assert drained.status == 200, await drained.text()
-
-
-async def _register(running: BenchCluster, session: aiohttp.ClientSession) -> list[dict[str, str]]:
-    """By the product's own route; the setting approves them."""
-    async with session.post(f"{running.url}/api/tokens", json={"name": "bench", "max_uses": NODES}) as answer:
-        token = (await answer.json())["token"]
-    slots = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
-
-    async def one(number: int) -> dict[str, str]:
-        node = {"credential": f"cn_{uuid.uuid4().hex}{uuid.uuid4().hex}", "boot_id": uuid.uuid4().hex}
-        sent = node | {"name": f"bench-{number:04}", "address": "127.0.0.1:50051", "token": token}
-        url = f"{running.url}/api/node/register"
-        async with slots, session.post(url, json=sent, headers={"Authorization": f"Bearer {token}"}) as answer:
-            told = await answer.json()
-            assert answer.status == 201, told
-            assert told["approved"], told
-            return node | {"id": told["id"]}
-
-    return list(await asyncio.gather(*(one(number) for number in range(NODES))))
-
-
-@asynccontextmanager
-async def _fleet(running: BenchCluster, nodes: list[dict[str, str]]) -> AsyncIterator[FleetProcess]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "bench.fleet",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=64 * 1024 * 1024,
-    )
-    fleet = FleetProcess(process)
-    try:
-        await fleet.say(
-            {
-                "nats_url": running.told["CORRAL_NATS_URL"],
-                "account_seed_file": running.told["CORRAL_NATS_ACCOUNT_SEED_FILE"],
-                "url": running.url,
-                "port": running.port,
-                "core": OTHER_CORE,
-                "workers": nodes,
-            }
-        )
-        yield fleet
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 # --- one operation over all nodes, and the loop that it replaces ---
@@ -256,7 +177,7 @@ async def _fan_out(bench: Bench) -> str:
 
 async def _one_operation(bench: Bench, name: str, *, reports: bool) -> Row:
     say(f"one operation: {name}")
-    await bench.fleet.order(reports=reports)
+    await bench.fleet.order(WORK_S, reports=reports)
     async with _cost(bench) as cost:
         began = time.monotonic()
         operation_id = await bench.install(name)
@@ -292,7 +213,7 @@ def _check(seen: dict[str, Any], jobs: int) -> None:
 async def _serial(bench: Bench) -> float:
     """What the ancestor does: tell a node, wait until it is done, then tell the next."""
     say(f"{SERIAL_NODES} nodes one after the other")
-    await bench.fleet.order()
+    await bench.fleet.order(WORK_S)
     clock, told = SystemClock(), bench.running.told
     minter = UserMinter(Path(told["CORRAL_NATS_ACCOUNT_SEED_FILE"]).read_text().strip())
     bus = NatsBus(
@@ -329,7 +250,7 @@ async def _at_once(bench: Bench) -> str:
     rows = []
     for label, nodes in (("one node each", 1), (f"{MANY_NODES} nodes each", MANY_NODES)):
         say(f"{MANY} operations, {label}")
-        await bench.fleet.order(reports=False)
+        await bench.fleet.order(WORK_S, reports=False)
         async with _cost(bench) as cost:
             began = time.monotonic()
             ids = await asyncio.gather(
@@ -372,7 +293,7 @@ async def _watched(bench: Bench) -> str:
     rows = []
     for count in (WATCHERS, 1):
         say(f"watchers: {count}")
-        await bench.fleet.order()
+        await bench.fleet.order(WORK_S)
         with _watchers(bench.running, count) as seen_by:
             async with _cost(bench) as cost:
                 await bench.until([await bench.install(f"watched-{count}")])

@@ -1,5 +1,5 @@
-// From frames to the query cache. Progress is laid into what is there; everything else is read anew, a quarter of a
-// second later and once, however many events made it old.
+// From frames to the query cache. Progress is laid into what is there, everything else is read anew: a quarter of a
+// second later and once, however many frames there were. Fifty operations at once draw a page four times a second.
 import type { QueryClient } from "@tanstack/react-query";
 import type { Topic } from "@/api/queries";
 import type { LiveOut, NodeOut, OperationInFull, OperationOut } from "@/api/schema";
@@ -18,7 +18,7 @@ export class Feed {
   private old = new Set<Topic>();
   private progress = new Map<string, Partial<OperationInFull>[]>();
   private timer: number | undefined;
-  private frame: number | undefined;
+  private showing: number | undefined;
 
   constructor(private readonly cache: QueryClient) {}
 
@@ -39,7 +39,7 @@ export class Feed {
         const event = frame.data as Event;
         const waiting = this.progress.get(event.key) ?? [];
         this.progress.set(event.key, [...waiting, event.data as Partial<OperationInFull>]);
-        this.frame ??= window.requestAnimationFrame(() => this.showProgress());
+        this.showing ??= window.setTimeout(() => this.showProgress(), GATHER_MS);
         return;
       }
       default:
@@ -67,7 +67,7 @@ export class Feed {
   }
 
   private showProgress(): void {
-    this.frame = undefined;
+    this.showing = undefined;
     const waiting = this.progress;
     this.progress = new Map();
     const moved = <T extends OperationOut>(operation: T): T => {

@@ -1,0 +1,153 @@
+"""The web page in a browser: its weight, its first paint, and whether it keeps up with a busy fleet.
+
+200 pretend nodes and 50 operations under way on one frontend, whose progress changes four times a second. Each page is
+looked at for a while: frames that the browser drew, gaps between them, requests that it made. Beside it in the same run
+a tab as the ancestor's page is one: it asks for the operations every second and for nodes and models every five.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import aiohttp
+from playwright.async_api import Browser, Page, Request, async_playwright
+
+from bench.cluster import BenchCluster, cluster
+from bench.pretend import SETTINGS, URI, FleetProcess, pretend, register, retire_real_worker
+from bench.report import Row, quiet_logs, say, table
+from tools.browser import arguments, find_browser
+from tools.page import Places, build
+
+NODES = 200
+OPERATIONS = 50
+NODES_EACH = 4
+WORK_S = 240.0
+LOOK_S = 15.0
+OTHER_CORE = 1
+PAGES = ("operations", "nodes", "backends", "")
+# Drawn later than three frames of sixty a second: a person sees that.
+GAP_MS = 50
+
+_WATCH_FRAMES = """() => {
+  window.__frames = [];
+  window.__long = 0;
+  const count = (list) => { window.__long += list.getEntries().length; };
+  new PerformanceObserver(count).observe({ entryTypes: ["longtask"] });
+  let last = performance.now();
+  const tick = (now) => { window.__frames.push(now - last); last = now; requestAnimationFrame(tick); };
+  requestAnimationFrame(tick);
+}"""
+_POLL_AS_THE_ANCESTOR = """() => {
+  const read = (path) => fetch(path).then((answer) => answer.json());
+  setInterval(() => read("/api/operations"), 1000);
+  setInterval(() => { read("/api/nodes"); read("/api/nodes/models"); }, 5000);
+}"""
+_PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null"""
+
+
+def run() -> str:
+    build(Places())
+    with cluster(**SETTINGS) as running:
+        return asyncio.run(_measure(running))
+
+
+async def _measure(running: BenchCluster) -> str:
+    quiet_logs()
+    async with AsyncExitStack() as stack:
+        headers = {"Authorization": f"Bearer {running.admin_key}"}
+        session = await stack.enter_async_context(aiohttp.ClientSession(headers=headers))
+        playwright = await stack.enter_async_context(async_playwright())
+        browser = await playwright.chromium.launch(executable_path=find_browser(), args=arguments())
+        stack.push_async_callback(browser.close)
+        weight = await _first_load(browser, running)
+        await retire_real_worker(running, session)
+        say(f"registering {NODES} nodes")
+        nodes = await register(running, session, NODES)
+        fleet = await stack.enter_async_context(pretend(running, nodes, OTHER_CORE))
+        await _begin(running, session, fleet, nodes)
+        rows = [await _look(browser, running, name) for name in PAGES]
+        rows.append(await _look(browser, running, None))
+    return "\n".join([weight, table(f"{NODES} nodes, {OPERATIONS} operations under way, {LOOK_S:g} s each", rows)])
+
+
+async def _begin(
+    running: BenchCluster, session: aiohttp.ClientSession, fleet: FleetProcess, nodes: list[dict[str, str]]
+) -> None:
+    await fleet.order(WORK_S)
+    for number in range(OPERATIONS):
+        chosen = [nodes[(number * NODES_EACH + place) % NODES]["id"] for place in range(NODES_EACH)]
+        wish = {"uri": URI, "name": f"engine-{number:02}", "nodes": chosen}
+        async with session.post(f"{running.url}/api/backends/install-external", json=wish) as answer:
+            assert answer.status in (200, 202), await answer.text()
+
+
+async def _first_load(browser: Browser, running: BenchCluster) -> str:
+    """An empty browser, an empty cluster: what comes over the wire until the overview stands, and when it stands."""
+    say("first load")
+    page, seen = await _opened(browser, running)
+    await page.goto(f"{running.url}/app/")
+    await page.get_by_role("heading", level=1).wait_for()
+    paint, useful = await page.evaluate(_PAINT), await page.evaluate("() => performance.now()")
+    await page.wait_for_timeout(1000)
+    kinds = {"script": 0.0, "stylesheet": 0.0, "font": 0.0}
+    charts = 0.0
+    for request in seen:
+        if request.resource_type in kinds:
+            size = (await request.sizes())["responseBodySize"] / 1000
+            kinds[request.resource_type] += size
+            charts += size if "/Chart-" in request.url and request.resource_type == "script" else 0.0
+    await page.context.close()
+    row = {
+        "script KB": kinds["script"] - charts,
+        "charts, after it KB": charts,
+        "style KB": kinds["stylesheet"],
+        "fonts KB": kinds["font"],
+        "first paint ms": float(paint or 0),
+        "overview stands ms": float(useful),
+    }
+    return table("The first load of the overview, over the wire", [Row("Corral", row)])
+
+
+async def _opened(browser: Browser, running: BenchCluster) -> tuple[Page, list[Request]]:
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    cookie: Any = {"name": "corral_session", "value": running.admin_key, "url": running.url}
+    await context.add_cookies([cookie])
+    page = await context.new_page()
+    seen: list[Request] = []
+
+    def note(request: Request) -> None:
+        seen.append(request)
+
+    page.on("request", note)
+    return page, seen
+
+
+async def _look(browser: Browser, running: BenchCluster, name: str | None) -> Row:
+    """At one of the pages; None: as the ancestor's page asks."""
+    label = "as the ancestor polls" if name is None else f"/app/{name}"
+    say(label)
+    page, seen = await _opened(browser, running)
+    if name is None:
+        await page.goto(f"{running.url}/healthz")
+        await page.evaluate(_POLL_AS_THE_ANCESTOR)
+    else:
+        await page.goto(f"{running.url}/app/{name}")
+        await page.get_by_role("heading", level=1).wait_for()
+    await page.wait_for_timeout(2000)
+    await page.evaluate(_WATCH_FRAMES)
+    requests, cpu = len(seen), running.frontend_cpu_s()
+    await page.wait_for_timeout(LOOK_S * 1000)
+    cpu = running.frontend_cpu_s() - cpu
+    gaps: list[float] = await page.evaluate("() => window.__frames")
+    values = {
+        "frames/s": len(gaps) / LOOK_S,
+        f"gaps > {GAP_MS} ms": float(sum(gap > GAP_MS for gap in gaps)),
+        "longest ms": max(gaps),
+        "long tasks": float(await page.evaluate("() => window.__long")),
+        "requests/min": (len(seen) - requests) / LOOK_S * 60,
+        "frontend CPU ms/s": cpu / LOOK_S * 1000,
+    }
+    await page.context.close()
+    return Row(label, values)

@@ -1,17 +1,21 @@
 // A new machine: a token, the command to run there, and the machine itself as soon as it comes.
 import { useMutation } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { answer, api } from "@/api/client";
-import type { NodeOut } from "@/api/schema";
+import type { NodeOut, TokenMade } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Copy } from "@/kit/Copy";
 import { Dialog } from "@/kit/Dialog";
 import { Checkbox, Segments, Select, TextField } from "@/kit/fields";
+import { Icon } from "@/kit/icons";
+import { Progress } from "@/kit/measures";
 import { NodeStatus } from "@/kit/status";
 import { Trouble } from "@/kit/Trouble";
-import { PLATFORMS, type Platform, stepsFor } from "@/pages/nodes/joining";
+import { arrivals, isOnlyHere, PLATFORMS, type Platform, stepsFor } from "@/pages/nodes/joining";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
 import { hardwareOf } from "@/pages/nodes/words";
+import { clock, plural } from "@/text/format";
 
 const LIVES = [
   { seconds: 3600, label: "one hour" },
@@ -20,6 +24,7 @@ const LIVES = [
 ];
 
 interface Wish {
+  name: string;
   max_uses: number;
   expires_in_s: number;
   approves: boolean;
@@ -27,35 +32,14 @@ interface Wish {
 
 export function JoinDialog({ known, onClose }: { known: NodeOut[]; onClose: () => void }) {
   // Whoever was there when the dialog opened is not the machine that is waited for.
-  const [before] = useState(() => new Set(known.map((node) => node.id)));
-  const [platform, setPlatform] = useState<Platform>("linux");
+  const [before] = useState(known);
   const made = useMutation({
-    mutationFn: (wish: Wish) => answer(api.POST("/api/tokens", { body: { name: "from the page", ...wish } })),
+    mutationFn: (wish: Wish) => answer(api.POST("/api/tokens", { body: wish })),
   });
-  const arrived = known.filter((node) => !before.has(node.id));
   return (
     <Dialog title="Add a machine" onClose={onClose} wide>
       {made.data ? (
-        <>
-          <Segments label="Platform" value={platform} options={PLATFORMS} onChange={setPlatform} />
-          <ol className="nodes-steps">
-            {stepsFor(platform, window.location.origin, made.data.token).map((step) => (
-              <li key={step.sentence}>
-                <p>{step.sentence}</p>
-                {step.command && <Copy text={step.command} label={step.label} />}
-              </li>
-            ))}
-          </ol>
-          <p className="small soft">
-            The token is shown here only. This window waits for the machine; it may be closed.
-          </p>
-          <section aria-live="polite" className="stack tight">
-            {arrived.length === 0 && <p className="soft">Nobody has come yet.</p>}
-            {arrived.map((node) => (
-              <Arrived key={node.id} node={node} />
-            ))}
-          </section>
-        </>
+        <Command token={made.data} arrived={arrivals(before, known)} onClose={onClose} />
       ) : (
         <TokenForm isBusy={made.isPending} error={made.error} onMake={(wish) => made.mutate(wish)} />
       )}
@@ -63,18 +47,71 @@ export function JoinDialog({ known, onClose }: { known: NodeOut[]; onClose: () =
   );
 }
 
-function Arrived({ node }: { node: NodeOut }) {
+function Command({ token, arrived, onClose }: { token: TokenMade; arrived: NodeOut[]; onClose: () => void }) {
+  const [platform, setPlatform] = useState<Platform>("linux");
+  const { origin } = window.location;
+  const wanted = token.max_uses ?? 1;
+  return (
+    <>
+      {isOnlyHere(origin) && (
+        <p className="nodes-notice warn">
+          <Icon name="warn" />
+          <span>
+            {origin} works on this machine only. For others to join, start the cluster with{" "}
+            <code>corral up --host 0.0.0.0</code> and open this page by the machine's name.
+          </span>
+        </p>
+      )}
+      <Segments label="Platform" value={platform} options={PLATFORMS} onChange={setPlatform} />
+      <ol className="nodes-steps">
+        {stepsFor(platform, origin, token.token).map((step) => (
+          <li key={step.label}>
+            <p>{step.sentence}</p>
+            {step.command && <Copy text={step.command} label={step.label} />}
+          </li>
+        ))}
+      </ol>
+      <p className="small soft">
+        The token is shown here only. It is for {plural(wanted, "machine")}
+        {token.expires_at && `, until ${clock(token.expires_at)}`}.
+      </p>
+      <section aria-live="polite" aria-label="Machines that have come" className="stack tight">
+        {arrived.map((node) => (
+          <Arrived key={node.id} node={node} onClose={onClose} />
+        ))}
+        {arrived.length < wanted && (
+          <div className="nodes-waits soft">
+            <Progress value={null} label="Waiting for the machine" />
+            <p>
+              {arrived.length === 0 ? "Waiting for the machine." : "Waiting for the next machine."} This
+              window may be closed; it will be in the list.
+            </p>
+          </div>
+        )}
+      </section>
+    </>
+  );
+}
+
+function Arrived({ node, onClose }: { node: NodeOut; onClose: () => void }) {
   const actions = useNodeActions(node);
   return (
     <div className="row apart panel">
       <div>
-        <strong>{node.name}</strong> <NodeStatus status={node.status} reason={node.status_reason} />
+        <div className="row">
+          <Link to="/nodes/$node" params={{ node: node.name }} className="nodes-name" onClick={onClose}>
+            {node.name}
+          </Link>
+          <NodeStatus status={node.status} reason={node.status_reason} />
+        </div>
         <p className="small soft">{hardwareOf(node)}</p>
       </div>
-      {node.status === "pending" && (
-        <Button kind="primary" aria-label={`Approve ${node.name}`} onClick={actions.approve}>
+      {node.status === "pending" ? (
+        <Button kind="primary" aria-label={`Approve ${node.name}`} onClick={() => actions.run("approve")}>
           Approve
         </Button>
+      ) : (
+        node.status === "healthy" && <Button onClick={onClose}>Done</Button>
       )}
     </div>
   );
@@ -93,6 +130,7 @@ function TokenForm({
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     onMake({
+      name: String(form.get("name") ?? "").trim() || "from the page",
       max_uses: Number(form.get("uses")),
       expires_in_s: Number(form.get("life")),
       approves: form.get("approves") === "on",
@@ -101,9 +139,10 @@ function TokenForm({
   return (
     <form className="stack" onSubmit={submit}>
       <p>A machine joins with a token. Make one; you get the command to run there.</p>
-      <div className="columns">
+      <div className="nodes-token">
+        <TextField label="What the token is for" name="name" maxLength={100} placeholder="from the page" />
         <TextField
-          label="How many machines may use it"
+          label="Machines that may use it"
           name="uses"
           type="number"
           min={1}

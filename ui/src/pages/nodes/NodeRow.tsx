@@ -1,15 +1,16 @@
-// One machine of the roster.
+// One machine of the roster. Drawn anew only when something of it has changed: there may be hundreds.
 import { Link } from "@tanstack/react-router";
-import { memo } from "react";
+import { memo, useRef } from "react";
 import type { NodeOut, OperationOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
-import { Meter, Progress } from "@/kit/measures";
+import { Meter } from "@/kit/measures";
 import { NodeStatus, Tag } from "@/kit/status";
-import type { Chip } from "@/pages/nodes/roster";
+import { type Chip, sameChips } from "@/pages/nodes/roster";
+import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
 import { hardwareOf, usedOf } from "@/pages/nodes/words";
-import { bytesOf } from "@/text/format";
+import { bytes, bytesOf } from "@/text/format";
 
 interface NodeRowProps {
   node: NodeOut;
@@ -18,58 +19,72 @@ interface NodeRowProps {
   operation: OperationOut | undefined;
 }
 
-export const NodeRow = memo(function NodeRow({ node, chips, operation }: NodeRowProps) {
-  const actions = useNodeActions(node);
-  return (
-    <li className="nodes-row panel">
-      <div className="nodes-who">
-        <div className="row">
-          <Link to="/nodes/$node" params={{ node: node.id }} className="nodes-name">
-            {node.name}
-          </Link>
-          <NodeStatus status={node.status} reason={node.status_reason} />
+export const NodeRow = memo(
+  function NodeRow({ node, chips, operation }: NodeRowProps) {
+    const actions = useNodeActions(node);
+    const name = useRef<HTMLAnchorElement>(null);
+    const approve = () => {
+      // The button goes when it has worked; the focus stays with the machine.
+      name.current?.focus();
+      actions.run("approve");
+    };
+    return (
+      <li className="nodes-row panel" aria-label={node.name}>
+        <div className="nodes-who">
+          <div className="row">
+            <Link ref={name} to="/nodes/$node" params={{ node: node.name }} className="nodes-name">
+              {node.name}
+            </Link>
+            <NodeStatus status={node.status} reason={node.status_reason} />
+          </div>
+          <p className="small soft">{hardwareOf(node) || node.address}</p>
+          {node.status !== "healthy" && <p className="small">{node.status_reason}</p>}
         </div>
-        <p className="small soft">{hardwareOf(node) || node.address}</p>
-        {node.status !== "healthy" && <p className="small">{node.status_reason}</p>}
-      </div>
-      <Meters node={node} />
-      <div className="nodes-work">
-        <div className="row">
-          {chips.map((chip) => (
-            <Tag
-              key={chip.id}
-              tone={chip.state === "loaded" ? "good" : "busy"}
-              title={`${chip.model}: ${chip.state}`}
-            >
-              {chip.model}
-              {chip.index > 0 && `#${chip.index}`}
-              {chip.state !== "loaded" && ` ${chip.state}`}
-            </Tag>
-          ))}
-          {chips.length === 0 && <span className="small faint">no replicas</span>}
+        <Meters node={node} />
+        <div className="nodes-work">
+          <Chips chips={chips} />
+          {node.in_flight_count > 0 && <span className="small number">{node.in_flight_count} in flight</span>}
+          {operation && <Under operation={operation} node={node} />}
         </div>
-        {(node.in_flight_count ?? 0) > 0 && (
-          <span className="small number">{node.in_flight_count} in flight</span>
-        )}
-        {operation && <Under operation={operation} node={node} />}
-      </div>
-      <div className="row nodes-actions">
-        {node.status === "pending" && (
-          <Button kind="primary" small aria-label={`Approve ${node.name}`} onClick={actions.approve}>
-            Approve
-          </Button>
-        )}
-        <Menu label={`More about ${node.name}`} items={actions.items} />
-      </div>
-      {actions.dialog}
-    </li>
-  );
-});
+        <div className="row nodes-actions">
+          {node.status === "pending" && (
+            <Button kind="primary" small aria-label={`Approve ${node.name}`} onClick={approve}>
+              Approve
+            </Button>
+          )}
+          <Menu label={`More about ${node.name}`} items={actions.items} />
+        </div>
+        {actions.dialog}
+      </li>
+    );
+  },
+  (before, after) =>
+    before.node === after.node &&
+    before.operation === after.operation &&
+    sameChips(before.chips, after.chips),
+);
 
-function Meters({ node }: { node: NodeOut }) {
+function Chips({ chips }: { chips: Chip[] }) {
+  if (chips.length === 0) return <span className="small faint">no replicas</span>;
+  return (
+    <ul className="plain row" aria-label="Replicas">
+      {chips.map((chip) => (
+        <li key={chip.id} className="nodes-chip">
+          <Tag tone={chip.state === "loaded" ? "good" : chip.state === "failed" ? "bad" : "busy"}>
+            {chip.model}
+            {chip.index > 0 && `#${chip.index}`} {chip.state}
+          </Tag>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export function Meters({ node }: { node: NodeOut }) {
   const vram = usedOf(node.total_vram, node.reported_available_vram ?? node.available_vram);
   const ram = usedOf(node.total_ram, node.available_ram);
   const disk = usedOf(node.total_disk, node.available_disk);
+  const promised = node.reserved_vram > 0 ? ` + ${bytes(node.reserved_vram)} reserved` : "";
   return (
     <div className="nodes-meters">
       {(node.total_vram ?? 0) > 0 && (
@@ -77,27 +92,12 @@ function Meters({ node }: { node: NodeOut }) {
           label="VRAM"
           used={vram}
           total={node.total_vram}
-          reserved={node.reserved_vram ?? 0}
-          text={bytesOf(vram, node.total_vram)}
+          reserved={node.reserved_vram}
+          text={`${bytesOf(vram, node.total_vram)}${promised}`}
         />
       )}
       <Meter label="RAM" used={ram} total={node.total_ram} text={bytesOf(ram, node.total_ram)} />
       <Meter label="Disk" used={disk} total={node.total_disk} text={bytesOf(disk, node.total_disk)} />
     </div>
-  );
-}
-
-function Under({ operation, node }: { operation: OperationOut; node: NodeOut }) {
-  const target = operation.nodes?.find((one) => one.node_id === node.id);
-  const isFailed = target?.state === "error";
-  return (
-    <Link to="/operations" search={{ operation: operation.id }} className="small nodes-under">
-      <span className={isFailed ? "bad-text" : undefined}>
-        {isFailed ? target?.error : `${operation.taskType} of ${operation.name}`}
-      </span>
-      {!isFailed && (
-        <Progress value={target?.percentage ?? null} label={`${operation.name} on ${node.name}`} />
-      )}
-    </Link>
   );
 }

@@ -3,40 +3,50 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { live, nodes, operations } from "@/api/queries";
-import type { NodeOut, OperationOut } from "@/api/schema";
+import type { NodeOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Search, Segments } from "@/kit/fields";
 import { Empty, PageHead } from "@/kit/Panel";
 import { JoinDialog } from "@/pages/nodes/JoinDialog";
 import { NodeRow } from "@/pages/nodes/NodeRow";
-import { type Chip, pulseOf, replicasByNode, type Status, shownNodes } from "@/pages/nodes/roster";
+import {
+  type Chip,
+  operationByNode,
+  pulseOf,
+  replicasByNode,
+  type Status,
+  shownNodes,
+} from "@/pages/nodes/roster";
 import { STATUSES } from "@/pages/nodes/search";
+import { useMay } from "@/shell/me";
 import { bytesOf, plural } from "@/text/format";
 import "@/pages/nodes/nodes.css";
 
 const NONE: Chip[] = [];
-const AT_WORK = new Set(["queued", "working", "unconfirmed", "error"]);
 
 export default function Nodes() {
   const { q = "", status, join } = useSearch({ from: "/nodes" });
   const navigate = useNavigate({ from: "/nodes" });
+  const isAdmin = useMay("admin");
   const asked = useQuery(nodes);
   const pulse = pulseOf(asked.data ?? []);
   return (
     <>
       <PageHead title="Nodes" note={asked.data && <PulseLine pulse={pulse} />}>
-        <Button
-          kind="primary"
-          icon="plus"
-          onClick={() => void navigate({ search: (was) => ({ ...was, join: true }) })}
-        >
-          Add a machine
-        </Button>
+        {isAdmin && (
+          <Button
+            kind="primary"
+            icon="plus"
+            onClick={() => void navigate({ search: (was) => ({ ...was, join: true }) })}
+          >
+            Add a machine
+          </Button>
+        )}
       </PageHead>
       <div className="row nodes-filters">
         <Search
-          label="Search by name or label"
+          label="Search by name, label or hardware"
           value={q}
           onChange={(term) =>
             void navigate({ search: (was) => ({ ...was, q: term || undefined }), replace: true })
@@ -59,9 +69,9 @@ export default function Nodes() {
         />
       </div>
       <Answered query={asked}>{(all) => <Roster all={all} term={q} status={status} />}</Answered>
-      {join && (
+      {join && isAdmin && asked.data && (
         <JoinDialog
-          known={asked.data ?? []}
+          known={asked.data}
           onClose={() => void navigate({ search: (was) => ({ ...was, join: undefined }), replace: true })}
         />
       )}
@@ -73,6 +83,7 @@ function PulseLine({ pulse }: { pulse: ReturnType<typeof pulseOf> }) {
   const words = [
     plural(pulse.nodes, "node"),
     `${pulse.byStatus.healthy ?? 0} healthy`,
+    pulse.byStatus.pending && `${pulse.byStatus.pending} waiting for approval`,
     pulse.byStatus.draining && `${pulse.byStatus.draining} draining`,
     pulse.vramTotal > 0 && `${bytesOf(pulse.vramUsed, pulse.vramTotal)} of VRAM in use`,
   ];
@@ -84,14 +95,18 @@ function Roster({ all, term, status }: { all: NodeOut[]; term: string; status: S
   const { data: underway } = useQuery(operations);
   const chips = useMemo(() => replicasByNode(present), [present]);
   const byNode = useMemo(() => operationByNode(underway ?? []), [underway]);
-  const shown = shownNodes(all, term, status);
+  const shown = useMemo(() => shownNodes(all, term, status), [all, term, status]);
   if (all.length === 0) {
-    return <Empty title="No machine has joined yet.">Add a machine: you get a command to run on it.</Empty>;
+    return (
+      <Empty title="No machine has joined yet.">
+        An admin adds one here, and gets a command to run on it.
+      </Empty>
+    );
   }
   if (shown.length === 0)
     return <Empty title="No node is like that.">Another word, or another status, finds more.</Empty>;
   return (
-    <ul className="plain nodes-roster">
+    <ul className="plain nodes-roster" aria-label="Nodes">
       {shown.map((node) => (
         <NodeRow
           key={node.id}
@@ -102,14 +117,4 @@ function Roster({ all, term, status }: { all: NodeOut[]; term: string; status: S
       ))}
     </ul>
   );
-}
-
-function operationByNode(underway: OperationOut[]): Map<string, OperationOut> {
-  const found = new Map<string, OperationOut>();
-  for (const operation of underway) {
-    for (const target of operation.nodes ?? []) {
-      if (AT_WORK.has(target.state)) found.set(target.node_id, operation);
-    }
-  }
-  return found;
 }

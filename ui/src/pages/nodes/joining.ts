@@ -1,4 +1,5 @@
-// What to run on a new machine, platform by platform.
+// What to run on a new machine, platform by platform, and who has come since.
+import type { NodeOut } from "@/api/schema";
 
 export type Platform = "linux" | "mac" | "jetson" | "installed";
 
@@ -38,16 +39,21 @@ export function stepsFor(platform: Platform, origin: string, token: string): Ste
       label: "the command that installs",
     });
   }
-  if (isOnlyHere(origin)) {
-    steps.unshift({
-      sentence:
-        "This address works on this machine only. Start the cluster with `corral up --host 0.0.0.0` and open the page by its name for others to join.",
-      label: "",
-    });
-  }
   return steps;
 }
 
+/** An address that no other machine can reach. */
 export function isOnlyHere(origin: string): boolean {
   return ["localhost", "127.0.0.1", "[::1]"].includes(new URL(origin).hostname);
+}
+
+type Known = Pick<NodeOut, "id" | "boot_id" | "status">;
+
+/** Who was not there, or not alive, when the window opened. A node that is known and starts anew has come too. */
+export function arrivals<T extends Known>(before: readonly Known[], now: readonly T[]): T[] {
+  const were = new Map(before.map((node) => [node.id, node]));
+  return now.filter((node) => {
+    const was = were.get(node.id);
+    return !was || (was.status === "offline" && was.boot_id !== node.boot_id);
+  });
 }

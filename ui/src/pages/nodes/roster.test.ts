@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { LiveOut, NodeOut } from "@/api/schema";
-import { pulseOf, replicasByNode, shownNodes } from "@/pages/nodes/roster";
-import { hardwareOf, usedOf } from "@/pages/nodes/words";
+import type { LiveOut, NodeOut, OperationOut } from "@/api/schema";
+import { operationByNode, pulseOf, replicasByNode, sameChips, shownNodes } from "@/pages/nodes/roster";
+import { usedOf } from "@/pages/nodes/words";
 
 const node = (name: string, status: string, more: Partial<NodeOut> = {}) =>
   ({ id: name, name, status, address: "", labels: {}, ...more }) as NodeOut;
@@ -38,13 +38,22 @@ test("replicas are found by the name of their node", () => {
   expect(replicasByNode(undefined).size).toBe(0);
 });
 
-test("a machine in a few words leaves out what it has not told", () => {
-  const gpus = [
-    { vendor: "nvidia", name: "RTX 4090" },
-    { vendor: "nvidia", name: "RTX 4090" },
-  ];
-  expect(hardwareOf(node("a", "healthy", { gpus: gpus as NodeOut["gpus"], cpu_cores: 16 }))).toBe(
-    "2 × RTX 4090, 16 cores",
-  );
-  expect(hardwareOf(node("a", "healthy"))).toBe("");
+test("an operation marks the nodes that it has something to do on, and no other", () => {
+  const asked = (id: string, ...targets: [string, string][]) =>
+    ({ id, nodes: targets.map(([node_id, state]) => ({ node_id, state })) }) as unknown as OperationOut;
+  const found = operationByNode([
+    asked("running", ["a", "working"], ["b", "success"]),
+    asked("failed", ["a", "error"], ["c", "error"]),
+  ]);
+  expect([...found].map(([node, operation]) => [node, operation.id]).sort()).toEqual([
+    ["a", "running"],
+    ["c", "failed"],
+  ]);
+});
+
+test("the same replicas are no change", () => {
+  const chip = { id: "1", model: "m", index: 0, state: "loaded" };
+  expect(sameChips([chip], [{ ...chip }])).toBe(true);
+  expect(sameChips([chip], [{ ...chip, state: "unloading" }])).toBe(false);
+  expect(sameChips([chip], [])).toBe(false);
 });

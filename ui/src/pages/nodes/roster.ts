@@ -1,24 +1,29 @@
-// Which nodes are shown, in which order, and how the fleet is as a whole.
-import type { LiveOut, LiveReplica, NodeOut } from "@/api/schema";
+// Which nodes are shown, in which order, what is done on each, and how the fleet is as a whole.
+import type { LiveOut, NodeOut, OperationOut } from "@/api/schema";
 import type { STATUSES } from "@/pages/nodes/search";
-import { usedOf } from "@/pages/nodes/words";
+import { hardwareOf, usedOf } from "@/pages/nodes/words";
 
 export type Status = (typeof STATUSES)[number];
 
 // Those that wait for somebody first, then those that have a problem.
 const RANK: Record<string, number> = { pending: 0, unhealthy: 1, offline: 2, draining: 3, healthy: 4 };
+const order = new Intl.Collator("en", { numeric: true });
 
 export function shownNodes(nodes: NodeOut[], term: string, status: Status | undefined): NodeOut[] {
   const words = term.toLowerCase().split(/\s+/).filter(Boolean);
   return nodes
     .filter((node) => !status || node.status === status)
-    .filter((node) => words.every((word) => wordsOf(node).includes(word)))
-    .sort((a, b) => (RANK[a.status] ?? 9) - (RANK[b.status] ?? 9) || a.name.localeCompare(b.name));
+    .filter((node) => words.length === 0 || has(wordsOf(node), words))
+    .sort((a, b) => (RANK[a.status] ?? 9) - (RANK[b.status] ?? 9) || order.compare(a.name, b.name));
+}
+
+function has(text: string, words: string[]): boolean {
+  return words.every((word) => text.includes(word));
 }
 
 function wordsOf(node: NodeOut): string {
   const labels = Object.entries(node.labels).map(([key, value]) => `${key}=${value}`);
-  return [node.name, node.address, node.id, ...labels].join(" ").toLowerCase();
+  return [node.name, node.address, node.id, hardwareOf(node), ...labels].join(" ").toLowerCase();
 }
 
 export interface Pulse {
@@ -40,18 +45,46 @@ export function pulseOf(nodes: NodeOut[]): Pulse {
   return { nodes: nodes.length, byStatus, vramUsed, vramTotal };
 }
 
-export interface Chip extends LiveReplica {
+export interface Chip {
+  id: string;
   model: string;
+  index: number;
+  state: string;
 }
 
 /** The replicas of each node, by its name. */
 export function replicasByNode(live: LiveOut | undefined): Map<string, Chip[]> {
   const found = new Map<string, Chip[]>();
-  for (const model of live?.models ?? []) {
-    for (const replica of model.replicas) {
-      const chips = found.get(replica.node) ?? [];
-      chips.push({ ...replica, model: model.name });
-      found.set(replica.node, chips);
+  for (const { name, replicas } of live?.models ?? []) {
+    for (const { id, index, state, node } of replicas) {
+      const chips = found.get(node) ?? [];
+      chips.push({ id, model: name, index, state });
+      found.set(node, chips);
+    }
+  }
+  return found;
+}
+
+/** The stream sends the live view every second, mostly with the same replicas. */
+export function sameChips(before: Chip[], after: Chip[]): boolean {
+  return (
+    before.length === after.length &&
+    before.every((chip, place) => chip.id === after[place]?.id && chip.state === after[place]?.state)
+  );
+}
+
+const AT_WORK = new Set(["working", "unconfirmed", "queued"]);
+
+/** Marks only nodes that an operation has something to do on. Work comes before a failure, a failure before nothing. */
+export function operationByNode(underway: OperationOut[]): Map<string, OperationOut> {
+  const found = new Map<string, OperationOut>();
+  for (const isWork of [false, true]) {
+    for (const operation of underway) {
+      for (const target of operation.nodes ?? []) {
+        if (isWork ? AT_WORK.has(target.state) : target.state === "error") {
+          found.set(target.node_id, operation);
+        }
+      }
     }
   }
   return found;

@@ -1,4 +1,4 @@
-import { oneOf, said, text } from "@/text/search";
+import { flag, oneOf, said, text } from "@/text/search";
 
 export const STATUSES = ["healthy", "pending", "draining", "unhealthy", "offline"] as const;
 export const TABS = ["overview", "backends", "logs", "operations"] as const;
@@ -7,7 +7,7 @@ export function nodesSearch(search: Record<string, unknown>) {
   return said({
     q: text(search, "q"),
     status: oneOf(search, "status", STATUSES),
-    join: search.join === true ? true : undefined,
+    join: flag(search, "join"),
   });
 }
 

@@ -7,13 +7,15 @@ import { Confirm } from "@/kit/Confirm";
 import type { MenuItem } from "@/kit/Menu";
 import { useToast } from "@/kit/toasts";
 import { approve, drain, probe, remove, resume, stopWorker } from "@/pages/nodes/calls";
-import { plural } from "@/text/format";
+import { type Offer, type OfferId, offersOf } from "@/pages/nodes/offers";
+import { lossOf } from "@/pages/nodes/words";
 
 type Asked = "drain" | "remove" | "stop";
 
 interface NodeActions {
+  offers: Offer[];
   items: MenuItem[];
-  approve: () => void;
+  run: (id: OfferId) => void;
   /** The question that is open, to be rendered somewhere. */
   dialog: ReactNode;
 }
@@ -22,36 +24,29 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
   const queries = useQueryClient();
   const toast = useToast();
   const [asked, ask] = useState<Asked | null>(null);
-  const isDraining = node.conditions.some((fact) => fact.name === "draining" && fact.holds);
 
   const done = async (work: Promise<unknown>, said: string) => {
     await work;
     toast(said);
     await queries.invalidateQueries({ queryKey: ["nodes"] });
   };
-  const now = (work: () => Promise<unknown>, said: string) => () =>
-    void done(work(), said).catch((error: unknown) => toast(asProblem(error).message, "bad"));
-  const letIn = now(() => approve(node.id), `${node.name} takes part now.`);
-
-  const items: MenuItem[] = [];
-  if (node.status === "pending") items.push({ label: "Approve", icon: "check", onSelect: letIn });
-  if (isDraining)
-    items.push({
-      label: "Resume",
-      icon: "play",
-      onSelect: now(() => resume(node.id), `${node.name} takes work again.`),
-    });
-  else items.push({ label: "Drain", icon: "pause", onSelect: () => ask("drain") });
-  items.push(
-    {
-      label: "Ask it over the bus",
-      icon: "again",
-      onSelect: now(() => probe(node.id), `${node.name} has answered.`),
-    },
-    { label: "Stop its worker", icon: "stop", onSelect: () => ask("stop") },
-    { label: "Remove", icon: "trash", danger: true, onSelect: () => ask("remove") },
-  );
-  return { items, approve: letIn, dialog: asked && question(asked) };
+  const now = (work: Promise<unknown>, said: string) =>
+    void done(work, said).catch((error: unknown) => toast(asProblem(error).message, "bad"));
+  const run = (id: OfferId) => {
+    switch (id) {
+      case "approve":
+        return now(approve(node.id), `${node.name} takes part now.`);
+      case "resume":
+        return now(resume(node.id), `${node.name} takes work again.`);
+      case "probe":
+        return now(probe(node.id), `${node.name} has answered.`);
+      default:
+        return ask(id);
+    }
+  };
+  const offers = offersOf(node);
+  const items = offers.map((offer) => ({ ...offer, onSelect: () => run(offer.id) }));
+  return { offers, items, run, dialog: asked && question(asked) };
 
   function question(which: Asked): ReactNode {
     const close = () => ask(null);
@@ -73,11 +68,12 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
       return (
         <Confirm
           title={`Stop the worker of ${node.name}?`}
-          verb="Stop the worker"
+          verb={`Stop the worker of ${node.name}`}
           onClose={close}
-          onConfirm={() => done(stopWorker(node.id), `${node.name} was asked to end.`)}
+          onConfirm={() => done(stopWorker(node.id), `The worker of ${node.name} is stopping.`)}
         >
-          The worker finishes and ends. Whoever supervises it on that machine may start it again.
+          It answers what it has begun, ends its engines and then itself. The node stays here, offline, until
+          its worker is started again on that machine; a service there may do so at once.
         </Confirm>
       );
     }
@@ -86,10 +82,10 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
         title={`Remove ${node.name}?`}
         verb={`Remove ${node.name}`}
         onClose={close}
-        onConfirm={() => done(remove(node.id), `${node.name} is gone.`).then(onRemoved)}
+        onConfirm={() => done(remove(node.id), `${node.name} is removed.`).then(onRemoved)}
       >
-        It is forgotten with everything that hangs on it: {plural(node.model_count ?? 0, "replica")}, labels,
-        budget, what it owes. It is cut off the bus. To come back it needs a new token.
+        <p>{lossOf(node)}</p>
+        <p>It is cut off at once. To come back it needs a new join token.</p>
       </Confirm>
     );
   }

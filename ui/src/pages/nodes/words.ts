@@ -1,6 +1,6 @@
 // A machine in a few words.
 import type { NodeOut } from "@/api/schema";
-import { bytes } from "@/text/format";
+import { bytes, list, plural } from "@/text/format";
 
 /** `2 × RTX 4090, 16 cores, 64 GiB, x86_64`. What a machine has not told is left out. */
 export function hardwareOf(node: NodeOut): string {
@@ -8,7 +8,7 @@ export function hardwareOf(node: NodeOut): string {
   const words = [
     ...gpus,
     gpus.length === 0 && (node.total_vram ?? 0) > 0 && node.gpu_vendor,
-    node.cpu_cores && `${node.cpu_cores} cores`,
+    node.cpu_cores && plural(node.cpu_cores, "core"),
     node.total_ram && bytes(node.total_ram),
     node.architecture,
   ];
@@ -26,4 +26,28 @@ export function usedOf(
   available: number | null | undefined,
 ): number | null {
   return total == null || available == null ? null : Math.max(0, total - available);
+}
+
+/** What is gone when a node is removed. Only what is there is said. */
+export function lossOf(
+  node: Pick<
+    NodeOut,
+    | "model_count"
+    | "in_flight_count"
+    | "label_sources"
+    | "vram_budget_manually_set"
+    | "max_replicas_per_model_manually_set"
+  >,
+): string {
+  const labels = Object.values(node.label_sources).filter((source) => source === "admin").length;
+  const lost = [
+    node.model_count > 0 && plural(node.model_count, "replica"),
+    labels > 0 && plural(labels, "label"),
+    node.vram_budget_manually_set && "its VRAM budget",
+    node.max_replicas_per_model_manually_set && "its replica slots",
+    "what it still owes",
+  ].filter((word) => word !== false);
+  const busy =
+    node.in_flight_count > 0 ? ` It is answering ${plural(node.in_flight_count, "request")} now.` : "";
+  return `It is forgotten, and with it ${list(lost)}.${busy}`;
 }

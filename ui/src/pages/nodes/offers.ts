@@ -1,0 +1,39 @@
+// What can be asked of a node as it is now, and what each is called.
+import type { NodeOut } from "@/api/schema";
+import type { IconName } from "@/kit/icons";
+
+export type OfferId = "approve" | "resume" | "drain" | "probe" | "stop" | "remove";
+
+export interface Offer {
+  id: OfferId;
+  label: string;
+  icon: IconName;
+  danger?: boolean;
+}
+
+/** The first is what most people will want. Names say the node: several rows have the same menu. */
+export function offersOf(node: Pick<NodeOut, "name" | "status" | "conditions">): Offer[] {
+  const { name } = node;
+  const offers: Offer[] = [];
+  if (node.status === "pending") offers.push({ id: "approve", label: `Approve ${name}`, icon: "check" });
+  if (isDrainedByAdmin(node)) offers.push({ id: "resume", label: `Resume ${name}`, icon: "play" });
+  else offers.push({ id: "drain", label: `Drain ${name}`, icon: "pause" });
+  // Who is not there, or has no credential for the bus yet, cannot be asked over it.
+  if (holds(node, "approved") && holds(node, "alive")) {
+    offers.push({ id: "probe", label: `Probe ${name}`, icon: "again" });
+    offers.push({ id: "stop", label: `Stop the worker of ${name}`, icon: "stop" });
+  }
+  offers.push({ id: "remove", label: `Remove ${name}`, icon: "trash", danger: true });
+  return offers;
+}
+
+export function holds(node: Pick<NodeOut, "conditions">, name: string): boolean {
+  return node.conditions.some((fact) => fact.name === name && fact.holds === true);
+}
+
+/** A worker that shuts down drains itself as well; that is not ours to take back. */
+function isDrainedByAdmin(node: Pick<NodeOut, "conditions">): boolean {
+  return node.conditions.some(
+    (fact) => fact.name === "draining" && fact.holds === true && fact.reason.startsWith("Drained by"),
+  );
+}

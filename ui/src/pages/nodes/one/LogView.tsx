@@ -1,0 +1,118 @@
+// The lines of one process. It stays at the end while lines come, until somebody scrolls up.
+import { useLayoutEffect, useRef, useState } from "react";
+import { asProblem } from "@/api/client";
+import type { NodeOut } from "@/api/schema";
+import { Button } from "@/kit/Button";
+import { Search, Segments } from "@/kit/fields";
+import { Pill } from "@/kit/status";
+import { useToast } from "@/kit/toasts";
+import {
+  asText,
+  fileName,
+  isAtEnd,
+  type Line,
+  type StreamFilter,
+  shownLines,
+} from "@/pages/nodes/one/loglines";
+import { linesOf } from "@/pages/nodes/one/queries";
+import { type Log, useLog } from "@/pages/nodes/one/useLog";
+import { plural } from "@/text/format";
+
+const STREAMS: { value: StreamFilter; label: string }[] = [
+  { value: "all", label: "Both" },
+  { value: "stdout", label: "stdout" },
+  { value: "stderr", label: "stderr" },
+];
+
+export default function LogView({ node, process }: { node: NodeOut; process: string }) {
+  const log = useLog(node.id, process);
+  const [stream, setStream] = useState<StreamFilter>("all");
+  const [term, setTerm] = useState("");
+  const lines = shownLines(log.lines, stream, term);
+  const toast = useToast();
+  const download = async () => {
+    try {
+      save(fileName(node.name, process), asText((await linesOf(node.id, process)).lines));
+    } catch (error) {
+      toast(asProblem(error).message, "bad");
+    }
+  };
+  return (
+    <div className="stack tight">
+      <div className="row">
+        <Segments label="Stream" value={stream} options={STREAMS} onChange={setStream} />
+        <Search label="Only lines with" value={term} onChange={setTerm} />
+        <Button small onClick={() => void download()}>
+          Download {process}
+        </Button>
+      </div>
+      <Lines label={`Output of ${process}`} lines={lines} empty={emptyWord(log)} />
+      <div className="row small soft">
+        <State log={log} />
+        <span className="number">
+          {lines.length === log.lines.length
+            ? plural(lines.length, "line")
+            : `${lines.length} of ${plural(log.lines.length, "line")}`}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+function State({ log }: { log: Log }) {
+  if (log.state === "open") return <Pill tone="good">follows</Pill>;
+  if (log.state === "opening") return <Pill tone="busy">opening</Pill>;
+  return <Pill tone="warn">The node does not answer. It is asked again by itself.</Pill>;
+}
+
+function emptyWord(log: Log): string {
+  return log.lines.length > 0 ? "No line is like that." : "It has printed nothing yet.";
+}
+
+function Lines({ label, lines, empty }: { label: string; lines: readonly Line[]; empty: string }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [follows, setFollows] = useState(true);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: whenever lines have come
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element && follows) element.scrollTop = element.scrollHeight;
+  }, [lines, follows]);
+  return (
+    <div className="node-log">
+      <div
+        ref={box}
+        className="node-lines"
+        role="log"
+        aria-live="off"
+        aria-label={label}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it
+        tabIndex={0}
+        onScroll={(event) => setFollows(isAtEnd(event.currentTarget))}
+      >
+        {lines.length === 0 && <p className="faint">{empty}</p>}
+        {lines.map((line) => (
+          <div key={line.number} className={line.stream === "stderr" ? "node-stderr" : undefined}>
+            <time dateTime={line.at}>{line.at.slice(11, 19)}</time>
+            <span>{line.text}</span>
+          </div>
+        ))}
+      </div>
+      {!follows && (
+        <div className="node-to-end">
+          <Button small icon="down" onClick={() => setFollows(true)}>
+            Go to the end
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function save(name: string, text: string): void {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(address);
+}

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import {
+  asText,
+  fileName,
+  isAtEnd,
+  KEPT,
+  type Line,
+  shownLines,
+  withLines,
+} from "@/pages/nodes/one/loglines";
+
+const line = (number: number, stream = "stdout", text = `line ${number}`): Line => ({
+  number,
+  at: "t",
+  stream,
+  text,
+});
+const many = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, place) => line(from + place));
+
+test("a line that comes again is shown once", () => {
+  const before = many(1, 4);
+  expect(withLines(before, many(2, 6)).map((one) => one.number)).toEqual([1, 2, 3, 4, 5]);
+  expect(withLines(before, many(1, 4))).toBe(before);
+});
+
+test("the oldest lines make room", () => {
+  const lines = withLines(many(0, KEPT), [line(KEPT)]);
+  expect(lines).toHaveLength(KEPT);
+  expect(lines[0]?.number).toBe(1);
+});
+
+test("one stream, or a word, is shown alone", () => {
+  const lines = [line(1), line(2, "stderr", "Trouble")];
+  expect(shownLines(lines, "stderr", "").map((one) => one.number)).toEqual([2]);
+  expect(shownLines(lines, "all", "trouble").map((one) => one.number)).toEqual([2]);
+  expect(shownLines(lines, "all", "")).toBe(lines);
+});
+
+test("who has scrolled up stays there", () => {
+  expect(isAtEnd({ scrollTop: 900, scrollHeight: 1000, clientHeight: 100 })).toBe(true);
+  expect(isAtEnd({ scrollTop: 500, scrollHeight: 1000, clientHeight: 100 })).toBe(false);
+});
+
+test("a log is taken away as text, in a file with a plain name", () => {
+  expect(asText([line(1)])).toBe("t stdout line 1\n");
+  expect(fileName("gpu-a", "org/model#0")).toBe("gpu-a-org-model-0.log");
+});

@@ -1,0 +1,46 @@
+// Lines of a log as they come: each once, in their order, and not more than a page can bear.
+
+export interface Line {
+  number: number;
+  at: string;
+  stream: string;
+  text: string;
+}
+
+export const KEPT = 2000;
+
+/** A stream that begins anew sends its last lines again; those that are there are left out. */
+export function withLines(before: readonly Line[], came: readonly Line[]): readonly Line[] {
+  let last = before.at(-1)?.number ?? -1;
+  const fresh: Line[] = [];
+  for (const line of came) {
+    if (line.number <= last) continue;
+    fresh.push(line);
+    last = line.number;
+  }
+  return fresh.length === 0 ? before : [...before, ...fresh].slice(-KEPT);
+}
+
+export type StreamFilter = "all" | "stdout" | "stderr";
+
+export function shownLines(lines: readonly Line[], filter: StreamFilter, term: string): readonly Line[] {
+  const wanted = term.trim().toLowerCase();
+  if (filter === "all" && !wanted) return lines;
+  return lines.filter(
+    (line) => (filter === "all" || line.stream === filter) && line.text.toLowerCase().includes(wanted),
+  );
+}
+
+/** What a file of it holds. */
+export function asText(lines: readonly Line[]): string {
+  return lines.map((line) => `${line.at} ${line.stream} ${line.text}\n`).join("");
+}
+
+/** Near enough to the end to stay there when lines come. */
+export function isAtEnd(box: { scrollTop: number; scrollHeight: number; clientHeight: number }): boolean {
+  return box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+}
+
+export function fileName(node: string, key: string): string {
+  return `${node}-${key.replaceAll(/[^\w.-]+/g, "-")}.log`;
+}

@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import type { OperationOut } from "@/api/schema";
+import { conditionWord, labelRows, ofNode, overSlots } from "@/pages/nodes/one/words";
+
+test("draining is the one condition that is fine when it does not hold", () => {
+  expect(conditionWord({ name: "alive", holds: false })).toEqual({ text: "Away", tone: "bad" });
+  expect(conditionWord({ name: "draining", holds: false }).tone).toBe("still");
+  expect(conditionWord({ name: "draining", holds: true }).tone).toBe("warn");
+  expect(conditionWord({ name: "on_bus", holds: null }).tone).toBe("still");
+});
+
+test("slots below what is loaded name the models", () => {
+  const replicas = ["m", "m", "n"].map((model_name) => ({ model_name, state: "loaded" }));
+  expect(overSlots(replicas, 1)).toEqual(["m"]);
+  expect(overSlots(replicas, 2)).toEqual([]);
+  expect(overSlots([...replicas, { model_name: "n", state: "failed" }], 1)).toEqual(["m"]);
+});
+
+test("operations are found by the node's id, as their only node or one of many", () => {
+  const operations = [
+    { id: "1", nodeID: "a" },
+    { id: "2", nodes: [{ node_id: "b" }, { node_id: "a" }] },
+    { id: "3", nodes: [{ node_id: "b", node_name: "a" }] },
+  ] as unknown as OperationOut[];
+  expect(ofNode(operations, "a").map((one) => one.id)).toEqual(["1", "2"]);
+});
+
+test("labels that can be taken away come first", () => {
+  const rows = labelRows({
+    labels: { "node.name": "gpu-a", zone: "b" },
+    label_sources: { "node.name": "auto", zone: "admin" },
+  });
+  expect(rows.map((row) => [row.key, row.isOurs])).toEqual([
+    ["zone", true],
+    ["node.name", false],
+  ]);
+});

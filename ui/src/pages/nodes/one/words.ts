@@ -1,0 +1,76 @@
+// Facts about one node in words and colours, and what a change would do.
+import type { NodeOut, OperationOut, ReplicaOut } from "@/api/schema";
+import type { Tone } from "@/kit/status";
+
+type Condition = NodeOut["conditions"][number];
+
+const WORDS: Record<string, [yes: string, no: string, unknown: string]> = {
+  approved: ["Approved", "Not approved", "Not approved yet"],
+  alive: ["Alive", "Away", "Not heard yet"],
+  on_bus: ["On the bus", "Off the bus", "Not seen on the bus yet"],
+  draining: ["Draining", "Not draining", "Not draining"],
+};
+
+/** Draining is the one that is good when it does not hold. */
+export function conditionWord({ name, holds }: Pick<Condition, "name" | "holds">): {
+  text: string;
+  tone: Tone;
+} {
+  const [yes, no, unknown] = WORDS[name] ?? [name, `not ${name}`, `${name}: not known`];
+  if (holds === null) return { text: unknown, tone: "still" };
+  if (name === "draining") return { text: holds ? yes : no, tone: holds ? "warn" : "still" };
+  return { text: holds ? yes : no, tone: holds ? "good" : "bad" };
+}
+
+/** Models that have more replicas here than `slots` would allow. */
+export function overSlots(
+  replicas: readonly Pick<ReplicaOut, "model_name" | "state">[],
+  slots: number,
+): string[] {
+  const counts = new Map<string, number>();
+  for (const { model_name, state } of replicas) {
+    if (state !== "failed") counts.set(model_name, (counts.get(model_name) ?? 0) + 1);
+  }
+  return [...counts].filter(([, count]) => count > slots).map(([model]) => model);
+}
+
+/** Operations that have, or had, something to do on this node. Matched by its id, never by a name. */
+export function ofNode<T extends Pick<OperationOut, "nodeID" | "nodes">>(
+  operations: readonly T[],
+  id: string,
+): T[] {
+  return operations.filter(
+    (operation) => operation.nodeID === id || operation.nodes?.some((target) => target.node_id === id),
+  );
+}
+
+const SOURCES: Record<string, string> = {
+  admin: "set here",
+  worker: "from the worker's settings",
+  auto: "from the machine",
+};
+
+export function sourceWord(source: string | undefined): string {
+  return SOURCES[source ?? ""] ?? "";
+}
+
+export interface LabelRow {
+  key: string;
+  value: string;
+  source: string;
+  /** Others would come back; they can be covered by one of ours, not removed. */
+  isOurs: boolean;
+}
+
+export function labelRows(node: Pick<NodeOut, "labels" | "label_sources">): LabelRow[] {
+  return Object.entries(node.labels)
+    .map(([key, value]) => {
+      const source = node.label_sources[key] ?? "";
+      return { key, value, source, isOurs: source === "admin" };
+    })
+    .sort((a, b) => Number(b.isOurs) - Number(a.isOurs) || a.key.localeCompare(b.key));
+}
+
+export function shortDigest(digest: string): string {
+  return digest.replace(/^sha256:/, "").slice(0, 12);
+}

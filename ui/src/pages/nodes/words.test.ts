@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import type { NodeOut } from "@/api/schema";
+import { hardwareOf, lossOf, usedOf } from "@/pages/nodes/words";
+
+const bare = {
+  model_count: 0,
+  in_flight_count: 0,
+  label_sources: { "node.name": "auto" },
+  vram_budget_manually_set: false,
+  max_replicas_per_model_manually_set: false,
+};
+
+test("equal GPUs are counted, and what was not told is left out", () => {
+  const gpu = { name: "RTX 4090", vendor: "nvidia" };
+  const node = { gpus: [gpu, gpu], cpu_cores: 1, total_ram: null, architecture: "x86_64" };
+  expect(hardwareOf(node as unknown as NodeOut)).toBe("2 × RTX 4090, 1 core, x86_64");
+});
+
+test("what nobody has told is not nothing", () => {
+  expect(usedOf(null, 3)).toBeNull();
+  expect(usedOf(8, 9)).toBe(0);
+});
+
+test("a removal names what is lost, and only that", () => {
+  expect(lossOf(bare)).toBe("It is forgotten, and with it what it still owes.");
+  const full = {
+    ...bare,
+    model_count: 2,
+    in_flight_count: 1,
+    label_sources: { zone: "admin" },
+    vram_budget_manually_set: true,
+  };
+  expect(lossOf(full)).toBe(
+    "It is forgotten, and with it 2 replicas, 1 label, its VRAM budget, and what it still owes. It is answering 1 request now.",
+  );
+});

@@ -225,7 +225,10 @@ class Exchange:
             elif name == b"content-length" and value.isdigit():
                 size_bytes = int(value)
         self._status, self._head, self._size_bytes = status, head, size_bytes
-        self._form = form = form_of(kind, size_bytes) if status < 300 else WHOLE
+        form = form_of(kind, size_bytes) if status < 300 else WHOLE
+        if form != WHOLE and self._is_read_whole(form):
+            form = WHOLE
+        self._form = form
         if form != WHOLE:
             # Nobody promises how long it will be: an error may have to be said at its end.
             self._size_bytes = None
@@ -234,6 +237,11 @@ class Exchange:
         if self._gateway.has_response_headers:
             head += held.named
             head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)) if self._queue_s else _NO_QUEUE)
+
+    def _is_read_whole(self, form: int) -> bool:
+        """A stream that whoever asked does not take for one."""
+        reading = self._wish.reading
+        return reading is not None and reading.read is not None and not (form == EVENTS and reading.expects_events)
 
     def on_body(self, piece: bytes) -> None:
         self._has_moved = True

@@ -46,6 +46,8 @@ class Reading:
 
     # A whole answer is given to this before anybody is told of it. What it raises the client gets to hear instead.
     read: Callable[[bytes], None] | None = None
+    # A stream of events is no whole answer and is passed on; any other stream is gathered and given to `read`, too.
+    expects_events: bool = False
     # With one of these nobody is told and nothing is counted: the same is asked again in other words.
     gives_up_on: frozenset[int] = frozenset()
     # This is that second time: the limits have let it in.

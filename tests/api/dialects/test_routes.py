@@ -261,6 +261,18 @@ async def test_garbage_is_counted_as_what_its_client_gets(
 
 
 @pytest.mark.behaviour("GW-101")
+@pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
+async def test_a_stream_that_nobody_asked_for_is_counted_as_what_its_client_gets(
+    frontend: RunningFrontend, ended: Ended, path: str
+) -> None:
+    async with recorder(frontend, "other") as engine:
+        engine.content_type = "text/event-stream"
+        status, _ = await frontend.call("POST", path, dict(ASKED)[path] | {"stream": False})
+        assert status == 502
+        assert [(one.status, one.origin, one.error_code) for one in ended] == [(502, Origin.ENGINE, "engine_garbage")]
+
+
+@pytest.mark.behaviour("GW-101")
 @pytest.mark.parametrize(("path", "body"), ASKED, ids=[path for path, _ in ASKED])
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
 async def test_an_answer_that_is_no_stream_is_counted_as_what_its_client_gets(

@@ -61,7 +61,7 @@ async def translate(call: Call, model: Served, asked: Translation, *, received_b
             await call.reply(found)
         return
     call.is_counted = True
-    reading = Reading(read=_refuse_whole, is_again=call.is_again)
+    reading = Reading(read=_refuse_whole, expects_events=True, is_again=call.is_again)
     async with asking(call.parts.gateway, replace(wish, reading=reading)) as answer:
         if answer.status >= 400:
             await _engine_error(call, answer)

@@ -35,7 +35,7 @@ export function Files({ model }: { model: ModelOut }) {
                     <th className="right">Size</th>
                     <th>Content</th>
                     <th>Held by frontends</th>
-                    <th>Held by nodes</th>
+                    <th>{contents.some((one) => one.nodes) ? "Held by nodes" : "Runs on"}</th>
                   </tr>
                 </thead>
                 <tbody>

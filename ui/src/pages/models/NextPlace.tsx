@@ -7,7 +7,7 @@ import { Icon } from "@/kit/icons";
 import { Trouble } from "@/kit/Trouble";
 import { useToast } from "@/kit/toasts";
 import { load, planOf } from "@/pages/models/calls";
-import { choiceSentences, otherNodes } from "@/pages/models/plan";
+import { choiceSentences, headOf, otherNodes } from "@/pages/models/plan";
 
 export function NextPlace({ model }: { model: string }) {
   const plan = useQuery(planOf(model));
@@ -26,7 +26,7 @@ function Place({ model, plan }: { model: string; plan: LoadPlanOut }) {
     <div className="stack tight">
       <div className="row apart">
         <p role="status">
-          <strong>{plan.message}</strong>
+          <strong>{headOf(plan)}</strong>
         </p>
         {plan.fits && (
           <Button

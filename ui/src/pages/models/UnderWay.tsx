@@ -1,6 +1,7 @@
 // An operation about a model as it goes: its step, its words, its nodes. It never gives up watching.
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { operations } from "@/api/queries";
 import type { OperationOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Icon } from "@/kit/icons";
@@ -8,7 +9,7 @@ import { Progress } from "@/kit/measures";
 import { Trouble } from "@/kit/Trouble";
 import { cancel, dismiss } from "@/pages/models/calls";
 import { headline, phaseWord, STEPS, stepOf, targetWord } from "@/pages/models/phases";
-import { hasEnded } from "@/pages/models/state";
+import { hasEnded, sameFailures } from "@/pages/models/state";
 import { bytesOf, percent } from "@/text/format";
 
 export function UnderWay({ operation, nodes = true }: { operation: OperationOut; nodes?: boolean }) {
@@ -91,7 +92,9 @@ function Targets({ operation }: { operation: OperationOut }) {
 
 /** A failure stays until somebody has seen it. */
 function Failed({ operation }: { operation: OperationOut }) {
-  const seen = useMutation({ mutationFn: () => dismiss(operation.id) });
+  const { data: all } = useQuery(operations);
+  const ids = sameFailures(operation, all);
+  const seen = useMutation({ mutationFn: () => Promise.all(ids.map(dismiss)) });
   return (
     <div className="trouble" role="alert">
       <Icon name="warn" />
@@ -104,6 +107,7 @@ function Failed({ operation }: { operation: OperationOut }) {
           <Link to="/operations" search={{ operation: operation.id }}>
             What happened, step by step
           </Link>
+          {ids.length > 1 && `. It has failed ${ids.length} times.`}
         </p>
         <Trouble error={seen.error} />
       </div>

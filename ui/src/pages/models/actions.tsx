@@ -17,6 +17,7 @@ const SHOWN: Record<Action, { label: string; icon: IconName }> = {
   load: { label: "Load", icon: "play" },
   unload: { label: "Unload", icon: "stop" },
   talk: { label: "Talk", icon: "playground" },
+  logs: { label: "Logs", icon: "menu" },
   enable: { label: "Enable", icon: "check" },
   disable: { label: "Disable", icon: "pause" },
   pin: { label: "Pin", icon: "up" },
@@ -33,7 +34,17 @@ const atHand = (model: ModelOut): readonly Action[] =>
 function nameOf(action: Action, model: ModelOut): string {
   if (action === "talk") return `Talk to ${model.name}`;
   if (action === "load" && (model.replicas ?? []).length > 0) return `Load one more replica of ${model.name}`;
+  if (action === "logs") return `Logs of ${model.name}`;
   return `${SHOWN[action].label} ${model.name}`;
+}
+
+/** Of the one replica; of several, one chooses on the model's page. */
+function logsOf(model: ModelOut) {
+  const [first, second] = model.replicas ?? [];
+  if (!first || second) return { to: "/models/$model", params: { model: model.name } } as const;
+  const node = first.node_name || first.node_id;
+  const search = { tab: "logs", log: `${model.name}#${first.index}` } as const;
+  return { to: "/nodes/$node", params: { node }, search } as const;
 }
 
 type Asking = "unload" | "rename" | "delete" | null;
@@ -53,6 +64,7 @@ export function useActions(model: ModelOut) {
   const run = (action: Action) => {
     const { name } = model;
     if (action === "talk") void navigate({ to: "/playground", search: { model: name } });
+    else if (action === "logs") void navigate(logsOf(model));
     else if (action === "edit")
       void navigate({ to: "/models/$model", params: { model: name }, search: { tab: "configuration" } });
     else if (action === "load") change.mutate(() => load(name, null));

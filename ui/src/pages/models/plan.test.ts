@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LoadPlanOut } from "@/api/schema";
-import { choiceSentences, otherNodes } from "@/pages/models/plan";
+import { choiceSentences, headOf, otherNodes } from "@/pages/models/plan";
 
 const plan = {
   fetches_files: false,
@@ -30,6 +30,13 @@ test("it says how long, how much and what has to go", () => {
     "mini: Ready in about 25 s; takes 1 GiB of memory; installs cpu-llama-cpp 7 first; copies 1 MiB to the node.",
     "To make room, old on mini would be unloaded.",
   ]);
+});
+
+test("why not is told beside each node, and only there", () => {
+  const refused = [{ node_id: "1", node_name: "mini", reason: "ram", sentence: "mini is full." }];
+  const message = "chat fits on no node. mini is full.";
+  expect(headOf({ ...plan, fits: false, refused, message })).toBe("chat fits on no node.");
+  expect(headOf({ ...plan, fits: false, refused: [], message })).toBe(message);
 });
 
 test("others are compared with the chosen one, which is not among them", () => {

@@ -2,6 +2,12 @@
 import type { LoadPlanOut, PlacedOut } from "@/api/schema";
 import { bytes, duration, list } from "@/text/format";
 
+/** What it comes to. Why each node does not do is told beside that node. */
+export function headOf(plan: LoadPlanOut): string {
+  if (plan.fits || (plan.refused ?? []).length === 0) return plan.message;
+  return `${plan.message.split(". ", 1)[0]?.replace(/\.$/, "")}.`;
+}
+
 export function choiceSentences(plan: LoadPlanOut): string[] {
   const names = new Map(
     [...(plan.others ?? []), ...(plan.choices ?? [])].map((one) => [one.node_id, one.node_name]),

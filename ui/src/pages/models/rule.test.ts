@@ -33,7 +33,7 @@ test("what the form shows of a rule is the rule again", () => {
     selector: "a=b, c=d",
     min_replicas: 1,
     max_replicas: 3,
-    windows,
+    windows: [{ cron: "0 8 * * *", duration: "1h", min_replicas: 2 }],
     time_zone: "UTC",
   });
 });

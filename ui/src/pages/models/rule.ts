@@ -52,12 +52,19 @@ export function draftOf(rule: RuleOut | undefined): RuleDraft {
     windows: (rule.windows ?? []).map((window: Window, key) => ({
       key,
       cron: String(window.cron ?? ""),
-      duration: String(window.duration ?? ""),
+      duration: durationText(window.duration),
       min: window.min_replicas == null ? "" : String(window.min_replicas),
       max: window.max_replicas == null ? "" : String(window.max_replicas),
     })),
     timeZone: rule.time_zone,
   };
+}
+
+/** As people write it: `10h`, `90m`, `45s`. */
+function durationText(value: unknown): string {
+  if (typeof value !== "number") return String(value ?? "");
+  if (value % 3600 === 0) return `${value / 3600}h`;
+  return value % 60 === 0 ? `${value / 60}m` : `${value}s`;
 }
 
 /** The body that the server reads; numbers that are none are sent as they were typed, and refused with a sentence. */

@@ -7,6 +7,7 @@ import {
   matches,
   operationsOf,
   ordered,
+  sameFailures,
   stateOf,
   underWay,
 } from "@/pages/models/state";
@@ -64,6 +65,8 @@ test("of many failures the last one is shown", () => {
   const older = { ...operation("model_load", "failed"), id: "1", createdAt: "2026-01-01" };
   const newer = { ...operation("model_load", "failed"), id: "2", createdAt: "2026-01-02" };
   expect(failures("chat", [newer, older]).map((one) => one.id)).toEqual(["2"]);
+  expect(sameFailures(newer, [newer, older])).toEqual(["2", "1"]);
+  expect(sameFailures(older, [newer, older])).toEqual(["1"]);
 });
 
 test("an operation of a backend with the same name is not the model's", () => {
@@ -83,7 +86,8 @@ test("only what makes sense is offered", () => {
     "delete",
   ]);
   expect(actionsFor(model({ config: { serves: ["embeddings"] } }), [])).not.toContain("talk");
-  expect(actionsFor(model({ replicas: [replica("a")] }), [])).toContain("unload");
+  const running = actionsFor(model({ replicas: [replica("a")] }), []);
+  expect(running).toEqual(expect.arrayContaining(["unload", "logs"]));
   expect(actionsFor(model(), [operation("model_delete")])).toEqual([]);
 });
 

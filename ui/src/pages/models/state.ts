@@ -39,6 +39,14 @@ export function failures(model: string, all: readonly OperationOut[] | undefined
   return [...last.values()];
 }
 
+/** This failure and those before it that nobody has acknowledged: who has seen the last one has seen them all. */
+export function sameFailures(failed: OperationOut, all: readonly OperationOut[] | undefined): string[] {
+  const others = operationsOf(failed.name, all).filter(
+    (one) => one.state === "failed" && one.kind === failed.kind && one.createdAt <= failed.createdAt,
+  );
+  return [...new Set([failed.id, ...others.map((one) => one.id)])];
+}
+
 export function hasEnded(operation: Pick<OperationOut, "state">): boolean {
   return ENDED.has(operation.state);
 }
@@ -79,7 +87,8 @@ export function stateOf(model: ModelOut, { busy, isUnmet: cannot }: Around): Mod
   if (first) return { tone: "busy", word: DOING[first.kind] ?? "busy", detail: "" };
   const moving = model.replicas?.[0];
   if (moving) return { tone: "busy", word: moving.state, detail: "" };
-  if (cannot) return { tone: "warn", word: "cannot be met", detail: "Its rule asks for a place." };
+  if (cannot)
+    return { tone: "warn", word: "cannot be met", detail: "Its rule asks for more than there is room for." };
   if (model.files == null)
     return { tone: "still", word: "not fetched", detail: "Its files come with the first load." };
   return { tone: "still", word: "idle", detail: "It is loaded when somebody asks for it." };
@@ -108,6 +117,7 @@ export type Action =
   | "load"
   | "unload"
   | "talk"
+  | "logs"
   | "enable"
   | "disable"
   | "pin"
@@ -125,6 +135,7 @@ export function actionsFor(model: ModelOut, busy: readonly OperationOut[]): Acti
     model.enabled && "load",
     runs && "unload",
     model.enabled && talks(model) && "talk",
+    runs && "logs",
     model.enabled ? "disable" : "enable",
     model.pinned ? "unpin" : "pin",
     "edit",

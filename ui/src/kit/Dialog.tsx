@@ -2,6 +2,8 @@
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { IconButton } from "@/kit/Button";
 
+const FIELDS = ".stack :is(input, select, textarea):not(:disabled)";
+
 interface DialogProps {
   title: string;
   onClose: () => void;
@@ -17,7 +19,11 @@ export function Dialog({ title, onClose, wide = false, actions, children }: Dial
   const heading = useId();
   useEffect(() => {
     const dialog = element.current;
-    if (dialog && !dialog.open) dialog.showModal();
+    if (dialog && !dialog.open) {
+      dialog.showModal();
+      // Whoever is asked something begins there, not at the button that closes.
+      dialog.querySelector<HTMLElement>(FIELDS)?.focus();
+    }
     return () => dialog?.close();
   }, []);
   return (

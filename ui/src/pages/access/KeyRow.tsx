@@ -37,8 +37,8 @@ export function KeyRow({ entry, used, isOwn, onEdit, onRotate, onRevoke }: KeyRo
         <Fact name="Limits">
           {entry.limits?.length ? (
             <ul className="plain">
-              {entry.limits.map((limit) => (
-                <li key={limit.model}>{limitWords(limit)}</li>
+              {entry.limits.flatMap(limitWords).map((words) => (
+                <li key={words}>{words}</li>
               ))}
             </ul>
           ) : (

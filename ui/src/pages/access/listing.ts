@@ -35,13 +35,13 @@ const UNITS = [
   ["tokens_per_month", "tokens a month"],
 ] as const;
 
-/** `60 requests a minute, 100K tokens a day`. */
-export function limitWords(limit: LimitOut): string {
-  const words = UNITS.flatMap(([measure, unit]) => {
+/** `60 requests a minute`, `qwen: 100K tokens a day`: one each. */
+export function limitWords(limit: LimitOut): string[] {
+  const of = limit.model ? `${limit.model}: ` : "";
+  return UNITS.flatMap(([measure, unit]) => {
     const value = limit[measure];
-    return value == null ? [] : [`${count(value)} ${unit}`];
+    return value == null ? [] : [`${of}${count(value)} ${unit}`];
   });
-  return limit.model ? `${limit.model}: ${words.join(", ")}` : words.join(", ");
 }
 
 /** The last day on which each key was used, by the key's id. */

@@ -9,6 +9,8 @@ interface ColumnsProps {
   measure: string;
 }
 
+const LABELS = 6;
+
 export function Columns({ layers, period, measure }: ColumnsProps) {
   const top = topOf(layers, period.steps.length);
   const sums = period.steps.map((_, place) =>
@@ -45,9 +47,11 @@ export function Columns({ layers, period, measure }: ColumnsProps) {
           ))}
         </div>
         <div className="usage-times number small faint" aria-hidden="true">
-          <span>{when(period.steps[0] ?? 0, period.step)}</span>
-          <span>{when(period.steps[Math.floor(period.steps.length / 2)] ?? 0, period.step)}</span>
-          <span>{when(period.steps.at(-1) ?? 0, period.step)}</span>
+          {period.steps.map((step, place) => (
+            <span key={step}>
+              {place % Math.ceil(period.steps.length / LABELS) === 0 && when(step, period.step)}
+            </span>
+          ))}
         </div>
       </div>
       <figcaption className="row usage-legend">
@@ -75,6 +79,6 @@ function told(layers: Layer[], place: number, measure: string): string {
 /** Days are those of UTC, and are told as such. */
 function when(at: number, step: "hour" | "day"): string {
   return step === "hour"
-    ? new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })
+    ? new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
     : new Date(at).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
 }

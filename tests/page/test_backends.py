@@ -18,7 +18,7 @@ from aiohttp import web
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.cluster import FrontendProcess, empty_cluster
-from tests.e2e.faults.scene import MIB, SETTINGS, Scene, processes_of
+from tests.e2e.faults.scene import MIB, SETTINGS, UNDER_WAY, Scene, processes_of
 from tests.page.support import Aside, Watched, axe, come_in
 from tests.support.waiting import eventually
 from tests.worker.backends.scene import engine_files, sha256, tar_of
@@ -27,7 +27,7 @@ from tests.worker.backends.server import File, FileServer, held_after
 NODES = ("worker-1", "worker-2", "worker-3")
 VERSIONS = ("2.0", "1.0")
 # One for each test: what one leaves on the nodes is of no concern to the others.
-NAMES = ("herd", "flock", "swarm", "shoal")
+NAMES = ("herd", "flock", "swarm", "shoal", "pack")
 # A frontend that dies is followed by another after a lease of 30 s, and the machine may have other work.
 LONG_MS = 120_000
 
@@ -306,6 +306,31 @@ async def _other_bytes(request: web.Request, file: File) -> web.StreamResponse:
     return web.Response(body=b"\0" * len(file.body), headers={"ETag": file.etag})
 
 
+@pytest.mark.behaviour("PAGE-100")
+@pytest.mark.behaviour("PAGE-101")
+def test_a_node_that_is_away_owes_what_is_asked_of_it_and_gets_it_when_it_is_back(tab: Page, yard: Yard) -> None:
+    worker = yard.scene.cluster.workers["worker-3"]
+    yard.aside.run(worker.end())
+    go(tab, "?view=catalog&backend=pack")
+    tab.get_by_role("button", name="Choose nodes").click()
+    dialog = tab.get_by_role("dialog")
+    away = dialog.get_by_label("worker-3: Away")
+    expect(away).not_to_be_checked()
+    dialog.get_by_role("button", name="All compatible").click()
+    expect(away).to_be_checked()
+    expect(dialog.get_by_role("row", name=re.compile("worker-3"))).to_contain_text("when it is back")
+    dialog.get_by_role("button", name="Install on 3 nodes").click()
+    standing(tab, "^Installed on 2 nodes; 1 node away will get it when back")
+    tab.keyboard.press("Escape")
+    tab.get_by_text("Fleet", exact=True).click()
+    owed = cell(tab, "pack", "worker-3")
+    expect(owed).to_have_attribute("data-state", "owed")
+    expect(owed).to_have_accessible_name("pack on worker-3, 2.0 is owed")
+    expect(cell(tab, "pack", "worker-1")).to_have_attribute("data-state", "installed")
+    yard.aside.run(worker.start())
+    expect(owed).to_have_attribute("data-state", "installed", timeout=LONG_MS)
+
+
 @pytest.mark.behaviour("PAGE-106")
 def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_the_same_second(
     tab: Page, yard: Yard
@@ -319,9 +344,10 @@ def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in
     file.faults = [_as_promised, *file.faults]
     first = yard.post("/api/backends/upgrade/swarm", {"nodes": ["worker-1"]})
     second = yard.post("/api/backends/reinstall/swarm?after=true", {"nodes": ["worker-1"]})
+    yard.ended(first)
     expect(panel.get_by_role("row", name=re.compile("worker-1"))).to_contain_text("2.0")
     expect(panel.get_by_text("can be had")).to_have_count(0)
-    assert (yard.operation(first)["state"], yard.operation(second)["state"]) == ("completed", "running")
+    assert yard.operation(second)["state"] in UNDER_WAY
     yard.let_go()
     yard.ended(second)
 
@@ -350,7 +376,7 @@ def test_the_matrix_is_moved_in_by_keys_lives_in_the_address_and_fits_everybody(
     tab.set_viewport_size({"width": 390, "height": 844})
     for search in ("", "?view=catalog&backend=own%40shoal&tag=test", "?view=installed&backend=shoal&filter=user"):
         go(tab, search)
-        expect(tab.get_by_text("shoal").first).to_be_visible()
+        expect(tab.get_by_text("shoal").locator("visible=true").first).to_be_visible()
         assert axe(tab) == [], search
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
     tab.go_back()

@@ -55,16 +55,14 @@ export function CellDialog({ backend, cell, onClose }: CellDialogProps) {
         </p>
       )}
       {cell.isDead && <p className="bad-text">{cell.error}</p>}
-      {followed && !cell.isDead && <Follow id={followed} onNext={setBegun} />}
-      {cell.state === "unfit" && <p>No build of {backend} fits the hardware of this node.</p>}
+      {followed && !cell.isDead && <Follow id={followed} onNext={setBegun} only={cell.nodeId} />}
+      {cell.state === "unfit" && <p>{cell.reason}</p>}
       {cell.isSystem && <p>It came with the machine. Corral uses it and never changes it.</p>}
       <div className="row">
         {offered.map((offer, place) => (
           <Button
             key={offer.id}
-            kind={
-              offer.id === "remove" ? "danger" : place === 0 && offer.id !== "reinstall" ? "primary" : "plain"
-            }
+            kind={offer.id === "remove" ? "danger" : place === 0 && FIRST.has(offer.id) ? "primary" : "plain"}
             disabled={doing.isPending || isUnderWay}
             busy={doing.isPending && doing.variables?.id === offer.id}
             aria-label={`${offer.label}: ${title}`}
@@ -88,6 +86,8 @@ export function CellDialog({ backend, cell, onClose }: CellDialogProps) {
   );
 }
 
+/** What is worth a strong colour. */
+const FIRST = new Set(["install", "upgrade", "repair", "retry", "revive"]);
 /** Offered beside the operation itself. */
 const FOLLOW_HAS = new Set(["cancel", "retry"]);
 

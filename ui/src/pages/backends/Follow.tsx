@@ -16,16 +16,29 @@ interface FollowProps {
   id: string;
   /** Something new was asked for out of this one; that one is followed from now on. */
   onNext: (id: string) => void;
+  /** The node that somebody looks at. */
+  only?: string;
+  /** Several are followed: each says what it is about. */
+  titled?: boolean;
 }
 
-export function Follow({ id, onNext }: FollowProps) {
+export function Follow({ id, onNext, only, titled = false }: FollowProps) {
   const query = useQuery(oneOperation(id));
   return (
-    <Answered query={query}>{(operation) => <Followed operation={operation} onNext={onNext} />}</Answered>
+    <Answered query={query}>
+      {(operation) => <Followed operation={operation} onNext={onNext} only={only} titled={titled} />}
+    </Answered>
   );
 }
 
-function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (id: string) => void }) {
+interface FollowedProps {
+  operation: OperationInFull;
+  onNext: (id: string) => void;
+  only: string | undefined;
+  titled: boolean;
+}
+
+function Followed({ operation, onNext, only, titled }: FollowedProps) {
   const again = operation.state === "failed" ? againFor(operation) : null;
   const back = canGoBack(operation);
   const stopping = useMutation({ mutationFn: () => cancel(operation.id) });
@@ -48,10 +61,11 @@ function Followed({ operation, onNext }: { operation: OperationInFull; onNext: (
   });
   return (
     <div className="stack tight backends-follow" data-state={operation.state}>
+      {titled && <h3>{operation.name}</h3>}
       <p role="status" aria-live="polite" className={operation.state === "failed" ? "bad-text" : ""}>
         <strong>{standing(operation)}</strong>
       </p>
-      <TargetList operation={operation} />
+      <TargetList operation={operation} only={only} />
       <div className="row">
         {operation.cancellable && !isOver(operation.state) && (
           <Button small icon="stop" busy={stopping.isPending} onClick={() => stopping.mutate()}>

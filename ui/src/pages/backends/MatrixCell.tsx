@@ -29,7 +29,7 @@ function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps
         data-at={`${row},${column}`}
         data-state={cell.state}
         aria-label={cellSentence(cell, backend)}
-        title={cell.state === "failed" ? cell.error : undefined}
+        title={cell.error || cell.reason || undefined}
         onClick={() => onOpen(backend, cell.nodeName)}
       >
         <span className="backends-cell-line">

@@ -2,8 +2,8 @@
 import type { OperationInFull, TargetInFull } from "@/api/schema";
 import { Progress } from "@/kit/measures";
 import { Pill, type Tone } from "@/kit/status";
-import { said, type Wave, wavesOf } from "@/pages/backends/targets";
-import { bytesOf } from "@/text/format";
+import { failedFirst, said, type Wave, wavesOf } from "@/pages/backends/targets";
+import { bytesOf, plural } from "@/text/format";
 
 const WAVE_SAID: Record<Wave["state"], [string, Tone]> = {
   waiting: ["waits", "still"],
@@ -13,9 +13,30 @@ const WAVE_SAID: Record<Wave["state"], [string, Tone]> = {
   stopped: ["not begun", "still"],
 };
 
-export function TargetList({ operation }: { operation: OperationInFull }) {
-  const waves = wavesOf(operation.nodes ?? []);
-  if (waves.length <= 1) return <Members targets={operation.nodes ?? []} />;
+interface TargetListProps {
+  operation: OperationInFull;
+  /** The node that somebody looks at: the others are folded away. */
+  only?: string | undefined;
+}
+
+export function TargetList({ operation, only }: TargetListProps) {
+  const all = operation.nodes ?? [];
+  const mine = all.filter((target) => target.node_id === only);
+  if (mine.length === 0 || all.length === 1) return <All targets={all} />;
+  return (
+    <>
+      <Members targets={mine} />
+      <details>
+        <summary className="small">All {plural(all.length, "node")} of this operation</summary>
+        <All targets={all} />
+      </details>
+    </>
+  );
+}
+
+function All({ targets }: { targets: readonly TargetInFull[] }) {
+  const waves = wavesOf(targets);
+  if (waves.length <= 1) return <Members targets={failedFirst(targets)} />;
   return (
     <ol className="plain backends-waves">
       {waves.map((wave) => {
@@ -28,7 +49,7 @@ export function TargetList({ operation }: { operation: OperationInFull }) {
               </strong>
               <Pill tone={tone}>{word}</Pill>
             </div>
-            <Members targets={wave.targets} />
+            <Members targets={failedFirst(wave.targets)} />
           </li>
         );
       })}
@@ -65,7 +86,10 @@ function Member({ target }: { target: TargetInFull }) {
       </div>
       {isBusy && <Progress value={target.percentage} label={`Progress on ${target.node_name}`} />}
       {target.error && (
-        <p className={target.state === "error" ? "small bad-text" : "small soft"}>{target.error}</p>
+        <p className={target.state === "error" ? "small bad-text" : "small soft"}>
+          {target.state === "queued" && "It is tried again soon. "}
+          {target.error}
+        </p>
       )}
     </li>
   );

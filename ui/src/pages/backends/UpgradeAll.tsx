@@ -71,10 +71,7 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
       ))}
       {begin.data && followed.length === 0 && <p>Nothing has an upgrade any more.</p>}
       {followed.map((id, place) => (
-        <section key={begin.data?.operations[place]?.id ?? id} className="stack tight">
-          <h3>{found[place]?.backend_name}</h3>
-          <Follow id={id} onNext={replace(place)} />
-        </section>
+        <Follow key={begin.data?.operations[place]?.id ?? id} id={id} onNext={replace(place)} titled />
       ))}
       <Trouble error={begin.error} />
     </Dialog>

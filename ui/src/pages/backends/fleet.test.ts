@@ -60,6 +60,7 @@ test("a failure is shown with its error until the node has got something newer",
 test("nodes that a failed operation did not begin with, or was done with, are as they were", () => {
   const given = fleet({
     installed: [backend("fake", [on("a", "1")])],
+    entries: [entry("fake")],
     operations: [operation("fake", [target("a", "success"), target("b", "skipped")], { state: "failed" })],
   });
   expect(cell(given, "fake", "a").state).toBe("installed");
@@ -103,6 +104,22 @@ test("a node whose hardware has no build is not missing it", () => {
   expect(cell(given, "vllm", "a").state).toBe("unfit");
 });
 
+test("what no gallery has is missing nowhere: nobody could ask for it by name", () => {
+  const given = fleet({ installed: [backend("own", [on("a", "1")])] });
+  expect(cell(given, "own", "b")).toMatchObject({
+    state: "unfit",
+    reason: expect.stringContaining("no gallery"),
+  });
+});
+
+test("what is tried again after a failure says so", () => {
+  const again = target("a", "queued", { error: "The source does not answer." });
+  const given = fleet({ operations: [operation("fake", [again])] });
+  expect(cellSentence(cell(given, "fake", "a"), "fake")).toContain(
+    "tried again after: The source does not answer.",
+  );
+});
+
 test("agents and nodes that wait for approval have no column", () => {
   const given = fleet({
     nodes: [node("a"), node("x", { node_type: "agent" }), node("y", { status: "pending" })],
@@ -117,6 +134,7 @@ test("a filter keeps the rows and columns in which something of its kind is", ()
         backend("fake", [on("a", "1"), on("b", "0", { drifts: true })]),
         backend("piper", [on("a", "1")]),
       ],
+      entries: [entry("fake"), entry("piper")],
     }),
   );
   expect(counts(matrix)).toMatchObject({ drift: 1, missing: 1, failed: 0 });

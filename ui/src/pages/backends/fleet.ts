@@ -27,6 +27,8 @@ export interface Cell {
   nodeId: string;
   nodeName: string;
   state: CellState;
+  /** Why it cannot be had there. */
+  reason: string;
   /** The build that is there; empty: none. */
   build: string;
   version: string;
@@ -118,7 +120,9 @@ function rowOf(name: string, columns: readonly NodeOut[], of: OfRow): Row {
   const ranked = newestFirst([...versions, available]);
   const cells = columns.map((node) => {
     const has = there.get(node.id);
-    const base = has ? installedCell(node, has, ranked, of.upgrades) : absentCell(node, fits(of.entry, node));
+    const base = has
+      ? installedCell(node, has, ranked, of.upgrades)
+      : absentCell(node, whyNot(of.entry, node));
     return withOwed(withWork(base, of.work.get(node.id)), of.owed.get(node.id));
   });
   return {
@@ -141,7 +145,7 @@ function installedCell(
   const isOther = found?.node_drift?.some((drift) => drift.node_id === node.id) ?? false;
   const drifts = place.drifts || isOther;
   return {
-    ...absentCell(node, true),
+    ...absentCell(node, ""),
     state: "installed",
     build: backend.Name,
     version: place.version,
@@ -165,11 +169,18 @@ function upgradeOf(found: UpgradeOut, place: InstalledOn): string {
   return isOther ? "a newer image" : "";
 }
 
-function absentCell(node: NodeOut, isFit: boolean): Cell {
+/** Why a node cannot get what it does not have; empty: it can. */
+function whyNot(entry: CatalogEntryOut | undefined, node: NodeOut): string {
+  if (!entry) return "It is in no gallery: install it from an address, in the catalog.";
+  return fits(entry, node) ? "" : "No build of it fits the hardware of this node.";
+}
+
+function absentCell(node: NodeOut, reason: string): Cell {
   return {
     nodeId: node.id,
     nodeName: node.name,
-    state: isFit ? "missing" : "unfit",
+    state: reason ? "unfit" : "missing",
+    reason,
     build: "",
     version: "",
     shade: 0,

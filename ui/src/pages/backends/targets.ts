@@ -51,6 +51,11 @@ export function wavesOf(targets: readonly TargetInFull[]): Wave[] {
     .sort((a, b) => a.number - b.number);
 }
 
+/** Failures on top, the others as they come. */
+export function failedFirst(targets: readonly TargetInFull[]): TargetInFull[] {
+  return [...targets].sort((a, b) => Number(b.state === "error") - Number(a.state === "error"));
+}
+
 function waveState(targets: readonly TargetInFull[]): Wave["state"] {
   const has = (...states: string[]) => targets.some((target) => states.includes(target.state));
   if (has("working", "unconfirmed")) return "busy";

@@ -17,6 +17,8 @@ export function cellWord(cell: Cell): string {
       return cell.version || "installed";
     case "busy":
       return cell.phase ? phaseWord(cell.phase) : (DOING[cell.kind] ?? "busy");
+    case "queued":
+      return cell.error ? "tried again soon" : "queued";
     case "missing":
       return "missing";
     case "unfit":
@@ -33,9 +35,10 @@ export function cellSentence(cell: Cell, backend: string): string {
   const has = cell.version ? `version ${cell.version}` : cell.build ? "installed" : "";
   if (cell.state === "installed") facts.push(has || "installed");
   if (cell.state === "missing") facts.push("missing");
-  if (cell.state === "unfit") facts.push("no build for this hardware");
+  if (cell.state === "unfit") facts.push(cell.reason);
   if (cell.state === "busy") facts.push(doing, has);
-  if (cell.state === "queued") facts.push(`${doing}, queued`, has);
+  if (cell.state === "queued")
+    facts.push(`${doing}, queued`, cell.error && `tried again after: ${cell.error}`, has);
   if (cell.state === "owed") facts.push(cell.wanted ? `${cell.wanted} is owed` : "owed", has);
   if (cell.state === "failed") facts.push(`failed: ${cell.error}`, has);
   if (cell.drifts) facts.push(cell.usual ? `drifts from ${cell.usual}` : "drifts");

@@ -95,7 +95,9 @@ def model(fleet: Fleet, name: str) -> Any:
     return fleet.get(f"/api/models/config/{name}")
 
 
-def forget(fleet: Fleet, *names: str) -> None:
+def forget(page: Page, fleet: Fleet, *names: str) -> None:
+    """What the page shows must not vanish under it: it would ask, and note the answer as an error."""
+    page.goto("about:blank")
     fleet.run(fleet.models.forget(*names))
 
 
@@ -181,7 +183,7 @@ def test_a_model_that_fits_nowhere_says_why_before_and_after(page: Page, fleet: 
     open_page(page, fleet, "/models")
     expect(row(page, "giant").get_by_text("cannot be met")).to_be_visible()
     fleet.call("DELETE", "/api/rules/giant")
-    forget(fleet, "giant")
+    forget(page, fleet, "giant")
 
 
 @pytest.mark.behaviour("PAGE-88", "PAGE-90")
@@ -226,11 +228,12 @@ def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_
     button(dialog(page), "Go back to revision 1").click()
     expect(row(page, "Revision 3").get_by_text("now", exact=True)).to_be_visible()
     assert model(fleet, "edited")["config"]["options"] == {"tokens_per_s": "20"}
-    forget(fleet, "edited")
+    forget(page, fleet, "edited")
 
 
 @pytest.mark.behaviour("PAGE-89", "PAGE-90")
-def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet) -> None:
+def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watched: Watched) -> None:
+    watched.allow(r"status of 409 .*/api/models/config/shared")
     put(fleet, "shared", description="First")
     open_page(page, fleet, "/models/shared?tab=configuration")
     editor = page.get_by_role("textbox", name="Configuration of shared, YAML")
@@ -253,8 +256,11 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet) -> No
 
     # Between the review and the button.
     fleet.call("PATCH", "/api/models/config/shared", {"pinned": True})
-    expect(button(dialog(page), "Save as revision 4")).to_be_visible()
+    button(dialog(page), "Save as revision 4").click()
+    expect(dialog(page).get_by_role("alert")).to_contain_text("revision 4")
+    expect(button(dialog(page), "Save as revision 4")).to_be_disabled()
     button(dialog(page), "Go on editing").click()
+    expect(page.get_by_text("Somebody has saved revision 4 while you were writing.")).to_be_visible()
     # Tab is for indenting, and there is a way out for those who have a keyboard only.
     editor.click()
     page.keyboard.press("Escape")
@@ -265,7 +271,7 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet) -> No
     button(dialog(page), "Leave, and lose my changes").click()
     expect(row(page, "shared").get_by_text("pinned")).to_be_visible()
     assert model(fleet, "shared")["description"] == "Third"
-    forget(fleet, "shared")
+    forget(page, fleet, "shared")
 
 
 @pytest.mark.behaviour("PAGE-85", "PAGE-91")
@@ -304,7 +310,7 @@ def test_what_runs_is_seen_as_it_happens_and_a_busy_model_is_not_unloaded_in_sil
     expect(button(page, "Load busy")).to_have_count(0)
     choose(page, "busy", "Enable")
     expect(row(page, "busy").get_by_text("idle", exact=True)).to_be_visible()
-    forget(fleet, "busy")
+    forget(page, fleet, "busy")
 
 
 @pytest.mark.behaviour("PAGE-92")
@@ -327,7 +333,7 @@ def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: W
     button(page, "Remove the rule of ruled").click()
     button(dialog(page), "Remove the rule").click()
     expect(page.get_by_text("None: it runs anywhere")).to_be_visible()
-    forget(fleet, "ruled")
+    forget(page, fleet, "ruled")
 
 
 @pytest.mark.behaviour("PAGE-94")
@@ -349,7 +355,7 @@ def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: F
     expect(dialog(page).get_by_text("Loaded: addressed")).to_be_visible()
     button(page, "Done").click()
     expect(row(page, "addressed").get_by_text("loaded on 1 node")).to_be_visible()
-    forget(fleet, "addressed")
+    forget(page, fleet, "addressed")
 
 
 @pytest.mark.behaviour("PAGE-95")
@@ -372,7 +378,7 @@ def test_addresses_restore_what_was_shown_and_everybody_can_use_it(page: Page, f
     open_page(page, fleet, "/models?q=see")
     expect(page.get_by_label("Search the installed models")).to_have_value("see")
     expect(row(page, "seen")).to_be_visible()
-    forget(fleet, "seen")
+    forget(page, fleet, "seen")
 
 
 TABS = ("overview", "configuration", "revisions", "files")

@@ -63,18 +63,18 @@ def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet)
         under_way = beside.submit(fleet.run, ask())
         row = page.get_by_role("row", name=re.compile("busy"))
         expect(row.get_by_role("cell").nth(2)).to_have_text("1")
-        curve = page.get_by_role("img", name=re.compile("Tokens per second. Now tokens/s: [1-9]"))
+        curve = page.get_by_role("img", name=re.compile(r"Tokens per second\. Now tokens.s: [1-9]"))
         expect(curve).to_be_visible()
         # What was before the page was opened is in the curves of a page that is opened now.
         page.reload()
-        expect(page.get_by_role("img", name=re.compile("Tokens per second. Now"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile(r"Tokens per second\. Now"))).to_be_visible()
         under_way.result(60)
     expect(row.get_by_role("cell").nth(2)).to_have_text("0")
     fleet.run(fleet.models.forget("busy"))
 
 
 @pytest.mark.behaviour("PAGE-63")
-def test_a_failure_and_a_rule_that_cannot_be_met_lead_to_where_they_are_mended(page: Page, fleet: Fleet) -> None:
+def test_a_failure_leads_to_its_operation_and_goes_when_it_is_dismissed(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("stubborn", options={"refuse_start": 1}))
     key = fleet.run(fleet.models.load("stubborn"))
     fleet.run(fleet.models.becomes(key, "failed"))

@@ -96,11 +96,13 @@ function CheckButton() {
       look();
       window.setTimeout(look, LOOK_AGAIN_MS);
     },
-    onError: (error) => toast(error.message, "bad"),
   });
   return (
-    <Button icon="again" busy={check.isPending} onClick={() => check.mutate()}>
-      Check for upgrades
-    </Button>
+    <>
+      <Trouble error={check.error} />
+      <Button icon="again" busy={check.isPending} onClick={() => check.mutate()}>
+        Check for upgrades
+      </Button>
+    </>
   );
 }

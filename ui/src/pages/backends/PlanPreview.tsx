@@ -4,14 +4,34 @@ import type { PlanOut } from "@/api/schema";
 import { Waiting } from "@/kit/Answered";
 import { Pill } from "@/kit/status";
 import { Trouble } from "@/kit/Trouble";
+import { refusals } from "@/pages/backends/picking";
 import { bytes, plural } from "@/text/format";
 
 const ROWS_SHOWN = 50;
 
 export function PlanPreview({ query }: { query: UseQueryResult<PlanOut, Error> }) {
-  if (query.error && !query.isFetching) return <Trouble error={query.error} />;
+  if (query.error && !query.isFetching) return <Refused error={query.error} />;
   if (!query.data) return query.isFetching ? <Waiting lines={2} /> : null;
   return <Planned plan={query.data} isOld={query.isPlaceholderData} />;
+}
+
+/** Nobody can have it: the sentence, and the reason of each node. */
+function Refused({ error }: { error: Error }) {
+  const reasons = refusals(error);
+  return (
+    <div className="stack tight">
+      <Trouble error={error} />
+      {reasons.length > 0 && (
+        <ul className="plain small soft" aria-label="Reasons">
+          {reasons.map((one) => (
+            <li key={one.node}>
+              {one.node}: {one.reason}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
 }
 
 function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { Problem } from "@/api/client";
 import { matrixOf } from "@/pages/backends/fleet";
 import { entryNamed, keeps, listed } from "@/pages/backends/listing";
 import { moved } from "@/pages/backends/moving";
-import { candidates, chosenBy, wavesFor } from "@/pages/backends/picking";
+import { candidates, chosenBy, refusals, wavesFor } from "@/pages/backends/picking";
 import { backend, entry, fleet, node, on, operation, target } from "@/pages/backends/sample";
 
 const given = fleet({
@@ -46,6 +47,14 @@ test("choosing many leaves out what cannot, or need not", () => {
 test("other changes are for nodes that have it", () => {
   const all = candidates("rollback", given.nodes, row, given.entries[0], undefined);
   expect(all.map((one) => [one.node.name, one.word])).toEqual([["has", "Kept 0.9"]]);
+});
+
+test("an error that names reasons has them read, and another has none", () => {
+  const reasons = [{ node: "a", reason: "It is drained." }];
+  expect(
+    refusals(new Problem(409, "no_eligible_nodes", "No.", null, { skipped: [...reasons, 3, null] })),
+  ).toEqual(reasons);
+  expect(refusals(new Error("No."))).toEqual([]);
 });
 
 test("waves are numbers, or a sentence on what is wrong", () => {

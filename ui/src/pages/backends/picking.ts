@@ -1,4 +1,5 @@
 // Who can be chosen for a change, and the word beside each.
+import { asProblem } from "@/api/client";
 import type { CatalogEntryOut, NodeOut, PlanOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { backendNodes, fits } from "@/pages/backends/families";
@@ -87,6 +88,20 @@ export function chosenBy(choice: Choice, all: readonly Candidate[]): Set<string>
     none: [],
   }[choice];
   return new Set(of.map((one) => one.node.id));
+}
+
+export interface Refusal {
+  node: string;
+  reason: string;
+}
+
+/** The reasons that an error brings along, one for each node. */
+export function refusals(error: unknown): Refusal[] {
+  const found = asProblem(error).details.skipped;
+  if (!Array.isArray(found)) return [];
+  return found.filter(
+    (one): one is Refusal => typeof one?.node === "string" && typeof one?.reason === "string",
+  );
 }
 
 export const PACES = ["once", "careful", "single", "custom"] as const;

@@ -165,7 +165,7 @@ function TokenForm({
       />
       <Trouble error={error} />
       <div className="row">
-        <Button kind="primary" type="submit" busy={isBusy} autoFocus>
+        <Button kind="primary" type="submit" busy={isBusy}>
           Make the command
         </Button>
       </div>

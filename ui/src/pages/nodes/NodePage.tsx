@@ -23,7 +23,7 @@ import { operationByNode } from "@/pages/nodes/roster";
 import { TABS } from "@/pages/nodes/search";
 import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { hardwareOf } from "@/pages/nodes/words";
+import { hardwareOf, reasonOf } from "@/pages/nodes/words";
 import "@/pages/nodes/nodes.css";
 import "@/pages/nodes/one/node.css";
 
@@ -104,7 +104,7 @@ function Head({ node }: { node: NodeOut }) {
           <>
             <p className="row">
               <NodeStatus status={node.status} reason={node.status_reason} />
-              <span aria-live="polite">{node.status_reason}</span>
+              <span aria-live="polite">{reasonOf(node)}</span>
             </p>
             <p className="small">{hardwareOf(node)}</p>
           </>
@@ -141,6 +141,7 @@ function Overview({ node }: { node: NodeOut }) {
         <Metrics node={node} />
         <Replicas node={node} />
         {isReachable && <Processes node={node} />}
+        <Machine node={node} />
       </div>
       <div className="stack">
         <section className="panel" aria-label="How full it is">
@@ -149,7 +150,6 @@ function Overview({ node }: { node: NodeOut }) {
         <Conditions node={node} />
         <Limits node={node} />
         <Labels node={node} />
-        <Machine node={node} />
       </div>
     </div>
   );

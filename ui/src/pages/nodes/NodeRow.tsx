@@ -6,10 +6,10 @@ import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Meter } from "@/kit/measures";
 import { NodeStatus, Tag } from "@/kit/status";
-import { type Chip, sameChips } from "@/pages/nodes/roster";
+import { type Chip, inFlightOf, sameChips } from "@/pages/nodes/roster";
 import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { hardwareOf, usedOf } from "@/pages/nodes/words";
+import { hardwareOf, reasonOf, usedOf } from "@/pages/nodes/words";
 import { bytes, bytesOf } from "@/text/format";
 
 interface NodeRowProps {
@@ -23,6 +23,7 @@ export const NodeRow = memo(
   function NodeRow({ node, chips, operation }: NodeRowProps) {
     const actions = useNodeActions(node);
     const name = useRef<HTMLAnchorElement>(null);
+    const inFlight = inFlightOf(chips);
     const approve = () => {
       // The button goes when it has worked; the focus stays with the machine.
       name.current?.focus();
@@ -38,12 +39,12 @@ export const NodeRow = memo(
             <NodeStatus status={node.status} reason={node.status_reason} />
           </div>
           <p className="small soft">{hardwareOf(node) || node.address}</p>
-          {node.status !== "healthy" && <p className="small">{node.status_reason}</p>}
+          {node.status !== "healthy" && <p className="small">{reasonOf(node)}</p>}
         </div>
         <Meters node={node} />
         <div className="nodes-work">
           <Chips chips={chips} />
-          {node.in_flight_count > 0 && <span className="small number">{node.in_flight_count} in flight</span>}
+          {inFlight > 0 && <span className="small number">{inFlight} in flight</span>}
           {operation && <Under operation={operation} node={node} />}
         </div>
         <div className="row nodes-actions">

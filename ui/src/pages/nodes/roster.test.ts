@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import type { LiveOut, NodeOut, OperationOut } from "@/api/schema";
-import { operationByNode, pulseOf, replicasByNode, sameChips, shownNodes } from "@/pages/nodes/roster";
+import {
+  inFlightOf,
+  operationByNode,
+  pulseOf,
+  replicasByNode,
+  sameChips,
+  shownNodes,
+} from "@/pages/nodes/roster";
 import { usedOf } from "@/pages/nodes/words";
 
 const node = (name: string, status: string, more: Partial<NodeOut> = {}) =>
@@ -52,8 +59,10 @@ test("an operation marks the nodes that it has something to do on, and no other"
 });
 
 test("the same replicas are no change", () => {
-  const chip = { id: "1", model: "m", index: 0, state: "loaded" };
+  const chip = { id: "1", model: "m", index: 0, state: "loaded", inFlight: 0 };
   expect(sameChips([chip], [{ ...chip }])).toBe(true);
   expect(sameChips([chip], [{ ...chip, state: "unloading" }])).toBe(false);
+  expect(sameChips([chip], [{ ...chip, inFlight: 1 }])).toBe(false);
   expect(sameChips([chip], [])).toBe(false);
+  expect(inFlightOf([chip, { ...chip, inFlight: 2 }])).toBe(2);
 });

@@ -50,15 +50,16 @@ export interface Chip {
   model: string;
   index: number;
   state: string;
+  inFlight: number;
 }
 
 /** The replicas of each node, by its name. */
 export function replicasByNode(live: LiveOut | undefined): Map<string, Chip[]> {
   const found = new Map<string, Chip[]>();
   for (const { name, replicas } of live?.models ?? []) {
-    for (const { id, index, state, node } of replicas) {
+    for (const { id, index, state, node, in_flight } of replicas) {
       const chips = found.get(node) ?? [];
-      chips.push({ id, model: name, index, state });
+      chips.push({ id, model: name, index, state, inFlight: in_flight ?? 0 });
       found.set(node, chips);
     }
   }
@@ -69,8 +70,16 @@ export function replicasByNode(live: LiveOut | undefined): Map<string, Chip[]> {
 export function sameChips(before: Chip[], after: Chip[]): boolean {
   return (
     before.length === after.length &&
-    before.every((chip, place) => chip.id === after[place]?.id && chip.state === after[place]?.state)
+    before.every((chip, place) => {
+      const other = after[place];
+      return chip.id === other?.id && chip.state === other.state && chip.inFlight === other.inFlight;
+    })
   );
+}
+
+/** What a node is answering now. The registry's own count comes later, with the next heartbeat. */
+export function inFlightOf(chips: readonly Chip[]): number {
+  return chips.reduce((sum, chip) => sum + chip.inFlight, 0);
 }
 
 const AT_WORK = new Set(["working", "unconfirmed", "queued"]);

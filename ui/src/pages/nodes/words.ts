@@ -51,3 +51,8 @@ export function lossOf(
     node.in_flight_count > 0 ? ` It is answering ${plural(node.in_flight_count, "request")} now.` : "";
   return `It is forgotten, and with it ${list(lost)}.${busy}`;
 }
+
+/** Why it has its status. What to type in a terminal is left to terminals. */
+export function reasonOf(node: Pick<NodeOut, "status" | "status_reason">): string {
+  return node.status === "pending" ? "It waits for somebody to approve it." : node.status_reason;
+}

@@ -38,17 +38,12 @@ export function Labels({ node }: { node: NodeOut }) {
       <ul className="plain node-labels">
         {labelRows(node).map((row) => (
           <li key={row.key} className={row.isOurs ? "node-ours" : undefined}>
-            <button
-              type="button"
-              className="node-label"
-              aria-label={`Change label ${row.key}`}
-              title={sourceWord(row.source)}
-              onClick={() => edit(row)}
-            >
+            <button type="button" className="node-label" onClick={() => edit(row)}>
+              <span className="unseen">Change label </span>
               <code>
                 {row.key}={row.value}
               </code>
-              <span className="small faint">{sourceWord(row.source)}</span>
+              <span className="small faint"> {sourceWord(row.source)}</span>
             </button>
             {row.isOurs && (
               <IconButton

@@ -54,7 +54,7 @@ export function Processes({ node }: { node: NodeOut }) {
                       to="/nodes/$node"
                       params={{ node: node.name }}
                       search={{ tab: "logs", log: process.key }}
-                      aria-label={`Output of ${process.key}`}
+                      aria-label={`Logs of process ${process.key}`}
                     >
                       Logs
                     </Link>

@@ -11,14 +11,17 @@ import { Empty, Panel } from "@/kit/Panel";
 import { ReplicaState, Tag } from "@/kit/status";
 import { replicasOf } from "@/pages/nodes/one/queries";
 import { Unload } from "@/pages/nodes/one/Unload";
+import { inFlightOf, replicasByNode } from "@/pages/nodes/roster";
 import { count, duration, plural } from "@/text/format";
 
 export function Replicas({ node }: { node: NodeOut }) {
   const asked = useQuery(replicasOf(node.id));
+  const { data: present } = useQuery(live);
+  const inFlight = inFlightOf(replicasByNode(present).get(node.name) ?? []);
   return (
     <Panel
       title="Replicas"
-      note={asked.data && asked.data.length > 0 && `${plural(node.in_flight_count, "request")} in flight.`}
+      note={asked.data && asked.data.length > 0 && `${plural(inFlight, "request")} in flight.`}
     >
       <Answered query={asked}>
         {(replicas) =>

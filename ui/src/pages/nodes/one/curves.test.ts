@@ -12,18 +12,18 @@ const node = {
 
 test("a reading goes behind what was there, and what is too old goes", () => {
   const past = asCurves({ step_s: 5, at: [100, 2000], series: { ram_used: [1, 2] } });
-  const now = withSample(past, 2005, sampleOf(node, true));
+  const now = withSample(past, 2005, sampleOf(node, 2, true));
   expect(now.at).toEqual([2000, 2005]);
   expect(now.series.ram_used).toEqual([2, 6]);
   expect(now.series.vram_used).toEqual([null, null]);
 });
 
 test("a node that is away leaves a gap", () => {
-  const now = withSample(asCurves(undefined), 5, sampleOf(node, false));
+  const now = withSample(asCurves(undefined), 5, sampleOf(node, 2, false));
   expect(now.series.in_flight).toEqual([null]);
 });
 
 test("time does not go back", () => {
   const past = asCurves({ step_s: 5, at: [10], series: {} });
-  expect(withSample(past, 9, sampleOf(node, true))).toBe(past);
+  expect(withSample(past, 9, sampleOf(node, 2, true))).toBe(past);
 });

@@ -15,13 +15,13 @@ const KEPT_S = 30 * 60;
 const GAP: Sample = { vram_used: null, ram_used: null, disk_free: null, in_flight: null, models: null };
 
 /** While a node is away, nothing is known of it: what it told last is not what is. */
-export function sampleOf(node: NodeOut, isHeard: boolean): Sample {
+export function sampleOf(node: NodeOut, inFlight: number, isHeard: boolean): Sample {
   if (!isHeard) return GAP;
   return {
     vram_used: usedOf(node.total_vram, node.reported_available_vram ?? node.available_vram),
     ram_used: usedOf(node.total_ram, node.available_ram),
     disk_free: node.available_disk ?? null,
-    in_flight: node.in_flight_count,
+    in_flight: inFlight,
     models: node.model_count,
   };
 }

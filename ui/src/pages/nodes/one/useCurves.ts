@@ -1,15 +1,18 @@
 // The curves as they grow: a reading every five seconds of what the stream last said of the node.
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
+import { live } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
 import { useConnection } from "@/live/connection";
 import { holds } from "@/pages/nodes/offers";
 import { asCurves, type Curves, sampleOf, withSample } from "@/pages/nodes/one/curves";
 import { historyOf } from "@/pages/nodes/one/queries";
+import { inFlightOf, replicasByNode } from "@/pages/nodes/roster";
 
 const STEP_MS = 5000;
 
 export function useCurves(node: NodeOut): Curves {
+  const queries = useQueryClient();
   const past = useQuery(historyOf(node.id));
   const isLost = useConnection() === "lost";
   const begun = useMemo(() => asCurves(past.data), [past.data]);
@@ -27,10 +30,11 @@ export function useCurves(node: NodeOut): Curves {
   useEffect(() => {
     const timer = window.setInterval(() => {
       const { node: now, isLost: lost } = present.current;
-      const sample = sampleOf(now, !lost && holds(now, "alive"));
+      const chips = replicasByNode(queries.getQueryData(live.queryKey)).get(now.name) ?? [];
+      const sample = sampleOf(now, inFlightOf(chips), !lost && holds(now, "alive"));
       setCurves((before) => withSample(before, Date.now() / 1000 + apart.current, sample));
     }, STEP_MS);
     return () => window.clearInterval(timer);
-  }, []);
+  }, [queries]);
   return curves;
 }

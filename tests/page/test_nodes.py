@@ -1,0 +1,397 @@
+"""The pages of nodes, in a real browser on a real fleet: a machine joins, works, is changed, and goes.
+
+Every test has models and machines of its own names and forgets them, so they may run in any order.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.e2e.processes import corral
+from tests.page.support import Fleet, Watched, axe, come_in
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 800}
+TABS_MAX = 80
+MANY = 200
+
+
+def open_page(page: Page, fleet: Fleet, path: str) -> None:
+    page.goto(f"{fleet.url()}/app{path}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def button(within: Page | Locator, name: str) -> Locator:
+    return within.get_by_role("button", name=name, exact=True)
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("list", name="Nodes").get_by_role("listitem", name=name, exact=True)
+
+
+def panel(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def dialog(page: Page) -> Locator:
+    return page.get_by_role("dialog")
+
+
+def choose(page: Page, node: str, action: str) -> None:
+    """Out of the node's menu."""
+    button(page, f"More about {node}").click()
+    page.get_by_role("menuitem", name=action, exact=True).click()
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """With the keyboard alone."""
+    for _ in range(TABS_MAX):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+    raise AssertionError(f"{TABS_MAX} tabs do not reach {wanted}")
+
+
+@contextmanager
+def machine(fleet: Fleet, name: str, command: list[str] | None = None) -> Iterator[None]:
+    """One that joins, waits to be approved, and has left again at the end."""
+    cluster = fleet.models.cluster
+
+    async def join() -> None:
+        token = None if command else await cluster.token(max_uses=1)
+        await cluster.new_worker(name, token, command=command).start()
+
+    async def leave() -> None:
+        worker = cluster.workers.pop(name)
+        if worker.is_running:
+            await worker.end()
+        await fleet.models.call("DELETE", f"/api/nodes/{name}")
+
+    fleet.run(join())
+    try:
+        yield
+    finally:
+        fleet.run(leave())
+
+
+@pytest.mark.behaviour("PAGE-70", "PAGE-71")
+def test_a_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_removed_there(
+    page: Page, fleet: Fleet
+) -> None:
+    open_page(page, fleet, "/nodes")
+    button(page, "Add a machine").click()
+    expect(page).to_have_url(re.compile(r"join=true"))
+    assert axe(page) == []
+    dialog(page).get_by_label("What the token is for").fill("a machine of the tests")
+    button(page, "Make the command").click()
+    dialog(page).get_by_text("Corral is there already").click()
+    expect(dialog(page).get_by_text("works on this machine only")).to_be_visible()
+    expect(dialog(page).get_by_text("Waiting for the machine.")).to_be_visible()
+    assert axe(page) == []
+
+    command = shlex.split(dialog(page).locator("code").last.inner_text())
+    assert command[:4] == ["corral", "worker", "--join", fleet.url()]
+    with machine(fleet, "newcomer", corral(*command[1:])):
+        come = dialog(page).get_by_role("region", name="Machines that have come")
+        expect(come.get_by_role("link", name="newcomer")).to_be_visible()
+        button(come, "Approve newcomer").click()
+        expect(come.get_by_text("healthy", exact=True)).to_be_visible()
+        button(come, "Done").click()
+        expect(dialog(page)).to_have_count(0)
+        expect(row(page, "newcomer").get_by_text("healthy", exact=True)).to_be_visible()
+        assert [token["name"] for token in fleet.get("/api/tokens")].count("a machine of the tests") == 1
+
+        choose(page, "newcomer", "Remove newcomer")
+        expect(dialog(page).get_by_text("It is forgotten, and with it what it still owes.")).to_be_visible()
+        button(page, "Keep it as it is").click()
+        choose(page, "newcomer", "Stop the worker of newcomer")
+        button(dialog(page), "Stop the worker of newcomer").click()
+        expect(row(page, "newcomer").get_by_text("offline", exact=True)).to_be_visible()
+        choose(page, "newcomer", "Remove newcomer")
+        button(dialog(page), "Remove newcomer").click()
+        expect(row(page, "newcomer")).to_have_count(0)
+        assert fleet.call("GET", "/api/nodes/newcomer")[0] == 404
+
+
+@pytest.mark.behaviour("PAGE-72")
+def test_who_has_a_keyboard_only_approves_drains_and_resumes(page: Page, fleet: Fleet, watched: Watched) -> None:
+    # It leaves while the page still asks it.
+    watched.allow(r"status of 503 .*/processes")
+    with machine(fleet, "by-keys"):
+        open_page(page, fleet, "/nodes")
+        expect(row(page, "by-keys")).to_be_visible()
+        # Whoever waits for somebody is on top.
+        expect(page.get_by_role("list", name="Nodes").get_by_role("listitem").first).to_have_accessible_name("by-keys")
+        tab_to(page, button(page, "Approve by-keys"))
+        page.keyboard.press("Enter")
+        expect(row(page, "by-keys").get_by_text("healthy", exact=True)).to_be_visible()
+        # The button is gone; the focus is not.
+        expect(row(page, "by-keys").get_by_role("link", name="by-keys")).to_be_focused()
+
+        tab_to(page, button(page, "More about by-keys"))
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("menuitem", name="Drain by-keys")).to_be_focused()
+        page.keyboard.press("Enter")
+        tab_to(page, button(dialog(page), "Drain by-keys"))
+        page.keyboard.press("Enter")
+        expect(row(page, "by-keys").get_by_text("draining", exact=True)).to_be_visible()
+        expect(row(page, "by-keys").get_by_text(re.compile("Drained by"))).to_be_visible()
+
+        tab_to(page, row(page, "by-keys").get_by_role("link", name="by-keys"))
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="by-keys", level=1)).to_be_visible()
+        tab_to(page, button(page, "Resume by-keys"))
+        page.keyboard.press("Enter")
+        expect(panel(page, "Conditions").get_by_text("Not draining")).to_be_visible()
+        expect(button(page, "Drain by-keys")).to_be_visible()
+
+
+@pytest.mark.behaviour("PAGE-73")
+def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
+    page: Page, fleet: Fleet, watched: Watched
+) -> None:
+    watched.allow(r"status of 400 .*/(labels|vram-budget)")
+    fleet.run(fleet.models.put("twice"))
+    open_page(page, fleet, "/nodes/worker-2")
+    labels, limits = panel(page, "Labels"), panel(page, "Limits")
+    labels.get_by_role("textbox", name="Key").fill("not a key!")
+    button(page, "Set label").click()
+    expect(labels.get_by_role("alert")).to_contain_text("is not a label key")
+    labels.get_by_role("textbox", name="Key").fill("zone")
+    labels.get_by_role("textbox", name="Value").fill("b")
+    button(page, "Set label").click()
+    expect(labels.get_by_text("zone=b")).to_be_visible()
+    labels.get_by_role("button", name=re.compile("^Change label zone=b")).click()
+    labels.get_by_role("textbox", name="Value").fill("c")
+    page.keyboard.press("Enter")
+    expect(labels.get_by_text("zone=c")).to_be_visible()
+
+    limits.get_by_role("textbox", name="VRAM budget").fill("a lot")
+    button(page, "Save the VRAM budget").click()
+    expect(limits.get_by_role("alert")).to_be_visible()
+    limits.get_by_role("textbox", name="VRAM budget").fill("12GiB")
+    button(page, "Save the VRAM budget").click()
+    expect(button(page, "Reset the VRAM budget")).to_be_visible()
+    limits.get_by_role("spinbutton", name="Replicas of one model").fill("2")
+    button(page, "Save the replica slots").click()
+    expect(button(page, "Reset the replica slots")).to_be_visible()
+
+    page.reload()
+    expect(labels.get_by_text("zone=c")).to_be_visible()
+    expect(limits.get_by_role("textbox", name="VRAM budget")).to_have_value("12GiB")
+    expect(limits.get_by_role("spinbutton", name="Replicas of one model")).to_have_value("2")
+    node = fleet.get("/api/nodes/worker-2")
+    assert (node["vram_budget"], node["max_replicas_per_model"], node["labels"]["zone"]) == ("12GiB", 2, "c")
+
+    fleet.run(fleet.models.becomes(fleet.run(fleet.models.load("twice", nodes=["worker-2"], count=2)), "completed"))
+    expect(panel(page, "Replicas").get_by_role("row")).to_have_count(3)
+    limits.get_by_role("spinbutton", name="Replicas of one model").fill("1")
+    button(page, "Save the replica slots").click()
+    expect(dialog(page).get_by_text("More are loaded here of twice.")).to_be_visible()
+    button(page, "Set it to 1").click()
+    expect(limits.get_by_role("spinbutton", name="Replicas of one model")).to_have_value("1")
+
+    button(page, "Reset the replica slots").click()
+    button(page, "Reset the VRAM budget").click()
+    button(page, "Remove label zone").click()
+    expect(limits.get_by_text("set here", exact=True)).to_have_count(0)
+    expect(labels.get_by_text("zone=c")).to_have_count(0)
+    node = fleet.get("/api/nodes/worker-2")
+    assert not node["vram_budget_manually_set"]
+    assert not node["max_replicas_per_model_manually_set"]
+    assert "zone" not in node["labels"]
+    fleet.run(fleet.models.forget("twice"))
+
+
+@pytest.mark.behaviour("PAGE-74", "PAGE-75", "PAGE-76")
+def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", "load_s": "4"}))
+    open_page(page, fleet, "/nodes")
+    expect(row(page, "worker-1")).to_be_visible()
+    loading = fleet.run(fleet.models.load("seen", nodes=["worker-1"]))
+    expect(row(page, "worker-1").get_by_role("link", name=re.compile("Loading seen"))).to_be_visible()
+    assert row(page, "worker-2").get_by_role("link", name=re.compile("seen")).count() == 0
+    fleet.run(fleet.models.becomes(loading, "completed"))
+    expect(row(page, "worker-1").get_by_text("seen loaded")).to_be_visible()
+    expect(row(page, "worker-1").get_by_role("link", name=re.compile("Loading"))).to_have_count(0)
+
+    row(page, "worker-1").get_by_role("link", name="worker-1").click()
+    expect(page.get_by_role("img", name=re.compile(r"^RAM in use\. Now RAM: \d"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile(r"^Work\. Now .*replicas: 1"))).to_be_visible()
+    replicas, processes = panel(page, "Replicas"), panel(page, "Processes")
+    expect(replicas.get_by_role("row", name=re.compile("seen")).get_by_text("loaded")).to_be_visible()
+    expect(processes.get_by_role("listitem").filter(has_text="seen#0").get_by_text("ready")).to_be_visible()
+
+    async def ask() -> None:
+        async with fleet.models.stream("seen", max_tokens=120) as stream:
+            await stream.rest()
+
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        under_way = beside.submit(fleet.run, ask())
+        expect(replicas.get_by_text("1 request in flight.")).to_be_visible()
+        button(page, "Unload seen#0").click()
+        expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
+        button(page, "Keep it as it is").click()
+        under_way.result(60)
+    button(page, "Unload seen#0").click()
+    expect(dialog(page).get_by_text("It answers nothing now.")).to_be_visible()
+    button(dialog(page), "Unload seen").click()
+    expect(replicas.get_by_text("No model is loaded here.")).to_be_visible()
+    expect(processes.get_by_text("No engine runs there.")).to_be_visible()
+
+    page.get_by_role("link", name="Operations", exact=True).last.click()
+    expect(panel(page, "Record").get_by_role("link", name="seen").first).to_be_visible()
+    fleet.run(fleet.models.forget("seen"))
+
+
+@pytest.mark.behaviour("PAGE-77")
+def test_a_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("holder"))
+    fleet.run(fleet.models.loaded("holder", "worker-1", "worker-2"))
+    fleet.run(fleet.models.forget("holder"))
+    open_page(page, fleet, "/nodes/worker-1?tab=backends")
+    fake = panel(page, "Backends").get_by_role("listitem", name="fake", exact=True)
+    expect(fake.get_by_text("installed", exact=False)).to_be_visible()
+    button(page, "Change fake").click()
+    page.get_by_role("menuitem", name="Reinstall fake").click()
+    button(dialog(page), "Reinstall fake").click()
+    expect(dialog(page)).to_have_count(0)
+    page.get_by_role("link", name="Operations", exact=True).last.click()
+    expect(panel(page, "Record").get_by_text(re.compile("^reinstalled"))).to_be_visible()
+
+    page.get_by_role("link", name="Backends", exact=True).last.click()
+    button(page, "Change fake").click()
+    page.get_by_role("menuitem", name="Remove fake").click()
+    expect(dialog(page).get_by_text("Its processes there are stopped.")).to_be_visible()
+    button(dialog(page), "Remove fake").click()
+    expect(page.get_by_text("No backend is installed here.")).to_be_visible()
+    assert [one["name"] for one in fleet.get("/api/nodes/worker-2/backends")] == ["fake"]
+    page.get_by_role("link", name="Add a backend").click()
+    expect(page.get_by_text("For node worker-1")).to_be_visible()
+
+
+@pytest.mark.behaviour("PAGE-78")
+def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, tmp_path: Path) -> None:
+    fleet.run(fleet.models.put("prints"))
+    fleet.run(fleet.models.loaded("prints", "worker-1"))
+    open_page(page, fleet, "/nodes/worker-1")
+    page.get_by_role("link", name="Logs of prints#0").click()
+    expect(page).to_have_url(re.compile(r"tab=logs.*log=prints%230"))
+    lines = page.get_by_role("log", name="Output of prints#0")
+    expect(lines.get_by_text("ready: prints")).to_have_count(1)
+    expect(page.get_by_text("follows", exact=True)).to_be_visible()
+    assert axe(page) == []
+
+    # Another start of the same engine goes on in the same log, and the page hears of it by itself.
+    _, unloading = fleet.call("POST", "/api/models/prints/unload", {})
+    fleet.run(fleet.models.becomes(unloading["id"], "completed"))
+    fleet.run(fleet.models.loaded("prints", "worker-1"))
+    expect(lines.get_by_text("ready: prints")).to_have_count(2)
+    page.get_by_text("stdout", exact=True).click()
+    expect(lines.get_by_text("ready: prints")).to_have_count(0)
+    expect(lines.get_by_text(re.compile("^starting fake"))).to_have_count(2)
+    page.get_by_text("Both", exact=True).click()
+    page.get_by_label("Only lines with").fill("READY")
+    expect(lines.get_by_text(re.compile("^starting fake"))).to_have_count(0)
+
+    with page.expect_download() as started:
+        button(page, "Download prints#0").click()
+    assert started.value.suggested_filename == "worker-1-prints-0.log"
+    kept = tmp_path / "log"
+    started.value.save_as(kept)
+    assert kept.read_text().count("ready: prints") == 2
+    fleet.run(fleet.models.forget("prints"))
+
+
+@pytest.mark.behaviour("PAGE-79")
+def test_many_machines_are_searched_and_counted_and_those_out_of_sight_cost_nothing(page: Page, fleet: Fleet) -> None:
+    fleet.run(_register(fleet, MANY))
+    try:
+        open_page(page, fleet, "/nodes")
+        rows = page.get_by_role("list", name="Nodes").locator("> li")
+        expect(rows).to_have_count(MANY + 2)
+        expect(page.get_by_text(re.compile(f"{MANY} waiting for approval"))).to_be_visible()
+        hidden = "rows => rows.filter(row => getComputedStyle(row).contentVisibility === 'auto').length"
+        assert rows.evaluate_all(hidden) == MANY + 2
+        expect(rows.nth(2)).to_have_accessible_name("yard-2")
+        page.get_by_label("Search by name, label or hardware").fill("yard-19 rack=9")
+        expect(rows).to_have_count(1)
+        expect(page).to_have_url(re.compile("q=yard-19"))
+        page.get_by_label("Search by name, label or hardware").fill("")
+        page.get_by_text("healthy 2").click()
+        expect(rows).to_have_count(2)
+        page.reload()
+        expect(rows).to_have_count(2)
+        page.get_by_label("Search by name, label or hardware").fill("nobody")
+        expect(page.get_by_text("No node is like that.")).to_be_visible()
+    finally:
+        fleet.run(_forget_yard(fleet, MANY))
+
+
+async def _register(fleet: Fleet, count: int) -> None:
+    """Over the API, as workers do it; none of them runs."""
+    token = await fleet.models.cluster.token(max_uses=count)
+    for number in range(count):
+        body: dict[str, Any] = {
+            "name": f"yard-{number}",
+            "token": token,
+            "credential": f"{number:032}",
+            "boot_id": f"boot-{number:04}",
+            "labels": {"rack": str(number % 10)},
+            "address": f"127.0.0.1:{20000 + number}",
+            "total_ram": 2**34,
+        }
+        status, answer = await fleet.models.cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
+        assert status in (200, 201), answer
+
+
+async def _forget_yard(fleet: Fleet, count: int) -> None:
+    for number in range(count):
+        await fleet.models.call("DELETE", f"/api/nodes/yard-{number}")
+
+
+VIEWS = (
+    "/nodes",
+    "/nodes?join=true",
+    *(f"/nodes/worker-1?tab={tab}" for tab in ("overview", "backends", "logs", "operations")),
+)
+
+
+@pytest.mark.behaviour("PAGE-80")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_nodes_are_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
+    fleet.run(fleet.models.put("long-name-of-a-model-that-needs-room"))
+    fleet.run(fleet.models.loaded("long-name-of-a-model-that-needs-room", "worker-1"))
+    page.emulate_media(color_scheme=scheme)
+    for path in VIEWS:
+        open_page(page, fleet, path)
+        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        assert axe(page) == [], path
+        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= PHONE["width"], f"{path} is {wide} wide"
+        page.set_viewport_size(DESK)  # type: ignore[arg-type]
+    fleet.run(fleet.models.forget("long-name-of-a-model-that-needs-room"))
+
+
+@pytest.mark.behaviour("PAGE-80")
+def test_who_may_make_no_tokens_is_not_offered_one_and_a_node_that_is_not_there_is_said_to_be_gone(
+    context: BrowserContext, fleet: Fleet
+) -> None:
+    come_in(context, fleet.url(), fleet.new_key("operate"))
+    page = context.new_page()
+    open_page(page, fleet, "/nodes?join=true")
+    expect(row(page, "worker-1")).to_be_visible()
+    expect(button(page, "Add a machine")).to_have_count(0)
+    expect(dialog(page)).to_have_count(0)
+    page.goto(f"{fleet.url()}/app/nodes/nobody")
+    expect(page.get_by_text("There is no node nobody.")).to_be_visible()

@@ -1,5 +1,5 @@
 // Dialogs on the browser's own element: it keeps the focus inside and gives it back, and Escape closes.
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { IconButton } from "@/kit/Button";
 
 const FIELDS = ".stack :is(input, select, textarea):not(:disabled)";
@@ -17,7 +17,8 @@ interface DialogProps {
 export function Dialog({ title, onClose, wide = false, actions, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  // Before it leaves the page, not after: only a dialog that is still there gives the focus back.
+  useLayoutEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) {
       dialog.showModal();

@@ -45,3 +45,25 @@ def test_who_may_only_ask_models_sees_no_more(context: BrowserContext, fleet: Fl
     page = context.new_page()
     page.goto(f"{fleet.url()}/app/playground")
     assert navigation(page) == ["Playground", "Usage"]
+
+
+@pytest.mark.behaviour("PAGE-137")
+def test_a_password_comes_in_and_whoever_logs_out_is_outside(visitor: Page, fleet: Fleet, watched: Watched) -> None:
+    # Whatever is being asked when the session ends is refused.
+    watched.allow("status of 401")
+    body = {"name": "ada", "scope": "operate", "password": "correct horse"}
+    assert fleet.call("POST", "/api/users", body)[0] == 201
+    visitor.goto(f"{fleet.url()}/app/nodes")
+    visitor.locator("label", has_text="With a password").click()
+    visitor.get_by_label("Name").fill("ada")
+    visitor.get_by_label("Password", exact=True).fill("wrong horse")
+    visitor.get_by_role("button", name="Come in").click()
+    expect(visitor.get_by_role("alert")).to_contain_text("password")
+    visitor.get_by_label("Password", exact=True).fill("correct horse")
+    visitor.get_by_role("button", name="Come in").click()
+    assert "Settings" not in navigation(visitor)
+    assert visitor.url == f"{fleet.url()}/app/nodes"
+    visitor.get_by_role("button", name="Log out").click()
+    expect(visitor.get_by_label("API key")).to_be_visible()
+    visitor.goto(f"{fleet.url()}/app/nodes")
+    expect(visitor.get_by_label("API key")).to_be_visible()

@@ -55,7 +55,7 @@ function ShelfPanel({ shelf }: { shelf: Shelf }) {
           small
           icon="again"
           busy={fetched.isPending}
-          aria-label={`Fetch the galleries of ${shelf} anew`}
+          aria-label={`Fetch anew: galleries of ${shelf}`}
           onClick={() => fetched.mutate()}
         >
           Fetch anew

@@ -1,0 +1,161 @@
+"""Keys and users in a browser: made, used, changed, and taken away."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.page.support import Fleet, axe
+from tests.support.waiting import eventually
+
+OWN_PAGE = {"X-Corral-Request": "1"}
+
+
+def choose(page: Page, name: str) -> None:
+    """One of a few that are all in sight."""
+    page.locator("fieldset.segments label", has_text=name).click()
+
+
+def ask(page: Page, about: str, what: str) -> None:
+    page.get_by_role("button", name=f"More about {about}").click()
+    page.get_by_role("menuitem", name=what).click()
+
+
+def row(page: Page, name: str) -> Any:
+    return page.get_by_role("listitem", name=name, exact=True)
+
+
+def status_with(fleet: Fleet, key: str) -> int:
+    return fleet.run(fleet.models.cluster.frontends[0].call("GET", "/api/me", key=key))[0]
+
+
+def run_command(fleet: Fleet, command: str) -> Any:
+    """What a shell would do with it."""
+    words = shlex.split(command)
+    assert words[0] == "curl"
+    headers = dict(words[place + 1].split(": ", 1) for place, word in enumerate(words) if word == "-H")
+    body = words[words.index("-d") + 1]
+
+    async def post() -> Any:
+        async with fleet.models.cluster.http.post(words[1], data=body, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    return fleet.run(post())
+
+
+@pytest.mark.behaviour("PAGE-125")
+def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("herd"))
+    page.get_by_role("link", name="Keys and users").click()
+    page.get_by_role("button", name="New key").click()
+    expect(page.get_by_label("Name")).to_be_focused()
+    assert axe(page) == []
+    page.get_by_label("Name").fill("shop")
+    page.get_by_label("Models that it may ask").fill("herd*")
+    page.get_by_label("Requests a minute").fill("60")
+    page.get_by_label("Tokens a day").fill("1000")
+    page.get_by_role("button", name="Make the key").click()
+    shown = page.get_by_role("dialog", name="The secret of shop")
+    expect(shown).to_contain_text('"model":"herd"')
+    secret, command = shown.locator("pre").all_inner_texts()
+    assert run_command(fleet, command)["model"] == "herd"
+    page.get_by_role("button", name="I have it").click()
+    assert secret not in page.content()
+    line = row(page, "shop")
+    expect(line).to_contain_text("herd*")
+    expect(line).to_contain_text("60 requests a minute")
+
+    page.get_by_role("button", name="Edit shop").click()
+    page.get_by_label("Tokens a day").fill("2000")
+    page.get_by_label("Ends").select_option(label="in 30 days")
+    page.get_by_role("button", name="Save").click()
+    expect(line).to_contain_text("2,000 tokens a day")
+    expect(line).to_contain_text("in 29 days")
+    (changed,) = [key for key in fleet.get("/api/keys") if key["name"] == "shop"]
+    assert (changed["scope"], changed["models"]) == ("infer", ["herd*"])
+
+    ask(page, "shop", "Rotate its secret")
+    page.get_by_label("The old secret").select_option(label="One more hour")
+    page.get_by_role("button", name="Rotate shop").click()
+    rotated = page.get_by_role("dialog", name="The secret of shop").locator("pre").first.inner_text()
+    page.get_by_role("button", name="I have it").click()
+    assert rotated != secret
+    assert (status_with(fleet, secret), status_with(fleet, rotated)) == (200, 200)
+    expect(line).to_contain_text("Old secret works until")
+
+    ask(page, "shop", "Revoke it")
+    page.get_by_role("button", name="Revoke shop").click()
+    expect(line).to_have_count(0)
+    assert (status_with(fleet, secret), status_with(fleet, rotated)) == (401, 401)
+    choose(page, "All")
+    expect(line).to_contain_text("revoked")
+    assert axe(page) == []
+
+    async def is_counted() -> bool:
+        status, used = await fleet.models.call("GET", "/api/usage?by=key,day")
+        return status == 200 and any(each.get("key") == "shop" for each in used["rows"])
+
+    fleet.run(eventually(is_counted, within_s=60))
+    page.reload()
+    expect(line).to_contain_text("today")
+
+
+@pytest.mark.behaviour("PAGE-125")
+def test_the_last_key_stays_and_the_dialog_says_why(page: Page, fleet: Fleet, watched: Any) -> None:
+    watched.allow("status of 409")
+    page.goto(f"{fleet.url()}/app/access")
+    own = page.get_by_role("listitem").filter(has_text="you came in with it")
+    name = own.get_attribute("aria-label")
+    ask(page, str(name), "Revoke it")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("you leave with it")
+    dialog.get_by_role("button", name=f"Revoke {name}").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("last key that works")
+    dialog.get_by_role("button", name="Keep it as it is").click()
+    expect(own).to_contain_text("active")
+
+
+@pytest.mark.behaviour("PAGE-126")
+def test_a_user_is_made_comes_in_and_goes(page: Page, fleet: Fleet) -> None:
+    def comes_in(password: str) -> int:
+        body = {"name": "ada", "password": password}
+
+        async def login() -> int:
+            url = f"{fleet.url()}/api/session"
+            async with fleet.models.cluster.http.post(url, json=body, headers=OWN_PAGE) as answer:
+                return answer.status
+
+        return fleet.run(login())
+
+    page.goto(f"{fleet.url()}/app/access?tab=users")
+    page.get_by_role("button", name="New user").click()
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Password").fill("correct horse")
+    page.get_by_role("button", name="Make the user").click()
+    line = row(page, "ada")
+    expect(line).to_contain_text("with a password")
+    assert comes_in("correct horse") == 201
+
+    ask(page, "ada", "Another scope")
+    page.get_by_label("What they may do").select_option("operate")
+    page.get_by_role("button", name="Save").click()
+    expect(line).to_contain_text("operate")
+    ask(page, "ada", "New password")
+    page.get_by_label("New password", exact=True).fill("battery staple")
+    page.get_by_role("button", name="Set the password").click()
+    expect(page.get_by_text("ada has a new password.")).to_be_visible()
+    assert (comes_in("correct horse"), comes_in("battery staple")) == (401, 201)
+
+    ask(page, "ada", "Disable")
+    page.get_by_role("button", name="Disable ada").click()
+    expect(line).to_contain_text("disabled")
+    assert comes_in("battery staple") == 401
+    assert axe(page) == []
+    ask(page, "ada", "Remove")
+    page.get_by_role("button", name="Remove ada").click()
+    expect(line).to_have_count(0)
+    expect(page.get_by_text("There is no user yet.")).to_be_visible()

@@ -1,0 +1,74 @@
+"""Settings in a browser: the cluster, its configuration, galleries, join tokens, and who did what."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.page.support import Fleet, axe
+from tests.support.frontends import ADMIN_KEY
+
+
+def choose(page: Page, name: str) -> None:
+    page.locator("fieldset.segments label", has_text=name).click()
+
+
+@pytest.mark.behaviour("PAGE-129")
+def test_the_cluster_its_configuration_and_its_galleries(page: Page, fleet: Fleet) -> None:
+    page.get_by_role("link", name="Settings").click()
+    line = page.get_by_role("listitem").filter(has_text="frontend-1")
+    expect(line).to_contain_text("alive")
+    expect(line).to_contain_text("answers this page")
+    expect(line).to_contain_text(str(fleet.get("/api/cluster")["version"]))
+    expect(page.get_by_text("nobody leads now")).to_have_count(0)
+
+    choose(page, "Configuration")
+    page.get_by_role("searchbox", name="Search settings").fill("admin_key")
+    expect(page.get_by_text("set, not shown")).to_be_visible()
+    expect(page.get_by_text("environment CORRAL_ADMIN_KEY")).to_be_visible()
+    assert ADMIN_KEY not in page.content()
+    page.get_by_role("searchbox").fill("node_lease")
+    expect(page.get_by_role("definition")).to_contain_text("5s")
+    page.reload()
+    expect(page.get_by_role("searchbox")).to_have_value("node_lease")
+    expect(page.get_by_role("definition")).to_have_count(1)
+
+    choose(page, "Galleries")
+    panel = page.get_by_role("region", name="Galleries of models")
+    expect(panel.get_by_role("listitem").first).to_contain_text("entries")
+    panel.get_by_role("button", name="Fetch anew: galleries of models").click()
+    expect(panel.get_by_role("status")).to_contain_text("fetched")
+
+
+@pytest.mark.behaviour("PAGE-129")
+def test_tokens_are_made_and_revoked_and_the_audit_log_has_it(page: Page, fleet: Fleet) -> None:
+    for number in range(60):
+        status, _ = fleet.call("POST", "/api/tokens", {"name": f"old {number}", "max_uses": 1})
+        assert status == 201
+    page.goto(f"{fleet.url()}/app/settings?tab=tokens")
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Name").fill("rack 2")
+    page.get_by_label("Machines").first.fill("4")
+    page.get_by_role("button", name="Make the token").click()
+    command = page.get_by_role("dialog").locator("pre").first.inner_text()
+    assert command.startswith(f"corral worker --join {fleet.url()} --token cj_")
+    page.get_by_role("button", name="I have it").click()
+    line = page.get_by_role("listitem", name="rack 2")
+    expect(line).to_contain_text("used 0 of 4")
+    line.get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke rack 2").click()
+    expect(line).to_have_count(0)
+    page.get_by_label("Also those that ended").check()
+    expect(line).to_contain_text("revoked")
+    assert axe(page) == []
+
+    choose(page, "Audit log")
+    lines = page.get_by_role("row").filter(has_text="token.")
+    expect(lines.first).to_contain_text("token.revoke")
+    expect(lines).to_have_count(50)
+    page.get_by_role("button", name="Show older").click()
+    expect(page.get_by_role("row").filter(has_text="old 0")).to_have_count(1)
+    page.get_by_role("searchbox", name="Search what is shown").fill("token.revoke")
+    expect(page.get_by_role("row").filter(has_text="rack 2")).to_have_count(1)
+    expect(page.get_by_role("row")).to_have_count(2)
+    assert axe(page) == []

@@ -69,7 +69,9 @@ function InFull({ operation, filter }: { operation: OperationInFull; filter: Fil
         <>
           <div className="row apart">
             <Amount current={operation.currentBytes} total={operation.totalBytes} pace={paceOf(operation)} />
-            {value !== null && <span className="number">{percent(operation.progress)}</span>}
+            {value !== null && (
+              <span className="number operations-percent">{percent(operation.progress)}</span>
+            )}
           </div>
           <Progress value={value} label={`${verb(operation)} ${subject(operation)}`} />
         </>

@@ -16,8 +16,10 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.client import CorralClient
 from corral.domain.errors import NotFound
 from corral.domain.model import CHUNK_BYTES, FilePart, ModelConfig, ModelFile
+from corral.domain.node import NodeId
 from corral.ports.credentials import FRONTENDS, READS_BLOBS
 from corral.store import models as model_store
+from corral.store import staged
 from tests.api.operations import assert_envelope
 from tests.library.origins import Heard
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
@@ -148,6 +150,17 @@ async def test_a_file_that_was_lost_is_no_longer_told_to_be_held(library: Runnin
     assert (status, answer["error"]["code"], answer["error"]["details"]["holders"]) == (404, "blob_not_here", [])
     (held,) = (await library.call("GET", "/api/files"))[1]["files"]
     assert held["holders"] == []
+
+
+@pytest.mark.behaviour("LIB-8")
+async def test_the_nodes_that_have_all_of_a_file_are_named(library: RunningFrontend) -> None:
+    await send(library)
+    whole, part = await joined(library, name="whole"), await joined(library, name="part")
+    async with library.core.parts.database.transaction() as tx:
+        await staged.replace_files(tx, NodeId(whole.id), {SHA256: (len(CONTENT), True)})
+        await staged.replace_files(tx, NodeId(part.id), {SHA256: (len(CONTENT), False)})
+    (held,) = (await library.call("GET", "/api/files"))[1]["files"]
+    assert held["nodes"] == ["whole"]
 
 
 @pytest.mark.behaviour("LIB-9")

@@ -14,6 +14,7 @@ from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.model import Blob
 from corral.ports.credentials import FRONTENDS, READS_BLOBS
 from corral.store import nodes as node_store
+from corral.store import staged
 from corral.store.files import Held
 from corral.transfer.inbox import Answer, Inbox, Upload
 from corral.transfer.tickets import verify_ticket
@@ -171,7 +172,10 @@ async def list_files(
 ) -> FilesOut:
     """Every content that the cluster knows: its size, the models that are made of it, and who holds it."""
     found = await parts.library.list_held(model=model, after=after, limit=limit)
-    return FilesOut(files=[_out(held) for held in found], next=found[-1].sha256 if len(found) == limit else None)
+    async with parts.database.transaction() as tx:
+        nodes = await staged.list_whole_at(tx, [held.sha256 for held in found])
+    files = [_out(held, nodes.get(held.sha256, [])) for held in found]
+    return FilesOut(files=files, next=found[-1].sha256 if len(found) == limit else None)
 
 
 @router.post("/api/files/collect")
@@ -247,11 +251,12 @@ def _rendered(request: Request, answer: Answer) -> Response:
     return JSONResponse(body, status_code=answer.status, headers=headers)
 
 
-def _out(held: Held) -> FileOut:
+def _out(held: Held, nodes: list[str]) -> FileOut:
     return FileOut(
         sha256=held.sha256,
         size_bytes=held.size_bytes,
         models=list(held.models),
         holders=[HolderOut(name=holder.name, is_shared=holder.is_shared) for holder in held.holders],
+        nodes=nodes,
         created_at=held.created_at,
     )

@@ -96,6 +96,22 @@ async def list_files(tx: Transaction, sha256s: Collection[str]) -> list[StagedFi
     ]
 
 
+async def list_whole_at(tx: Transaction, sha256s: Collection[str]) -> dict[str, list[str]]:
+    """The names of the nodes that have all of each of these contents."""
+    if not sha256s:
+        return {}
+    rows = await tx.execute(
+        select(staged_files.c.sha256, nodes.c.name)
+        .join(nodes, nodes.c.id == staged_files.c.node_id)
+        .where(staged_files.c.sha256.in_(sorted(set(sha256s))), staged_files.c.is_whole)
+        .order_by(nodes.c.name)
+    )
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.sha256, []).append(row.name)
+    return found
+
+
 async def in_library(tx: Transaction, sha256s: Collection[str]) -> set[str]:
     """Those of these contents that a frontend which is there holds, or the storage that all of them share."""
     if not sha256s:

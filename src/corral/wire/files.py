@@ -19,6 +19,7 @@ class FileOut(Lenient):
     size_bytes: int
     models: list[str] = Field(description="The models that are made of it; none: `collect` throws it away some day.")
     holders: list[HolderOut] = Field(description="None: it has to be fetched again before a new node can have it.")
+    nodes: list[str] = Field(default_factory=list, description="Names of the nodes that have all of it.")
     created_at: datetime
 
 

@@ -2625,6 +2625,11 @@ export interface components {
              * @description The models that are made of it; none: `collect` throws it away some day.
              */
             models: string[];
+            /**
+             * Nodes
+             * @description Names of the nodes that have all of it.
+             */
+            nodes?: string[];
             /** Sha256 */
             sha256: string;
             /** Size Bytes */

@@ -2,11 +2,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { cluster } from "@/api/queries";
-import type { ModelOut } from "@/api/schema";
+import type { FileOut, ModelOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Empty, Panel } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
-import { filesOf, type HeldFile } from "@/pages/models/calls";
+import { filesOf } from "@/pages/models/calls";
 import { bytes } from "@/text/format";
 
 const SHORT = 12;
@@ -35,7 +35,7 @@ export function Files({ model }: { model: ModelOut }) {
                     <th className="right">Size</th>
                     <th>Content</th>
                     <th>Held by frontends</th>
-                    <th>{contents.some((one) => one.nodes) ? "Held by nodes" : "Runs on"}</th>
+                    <th>Held by nodes</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -50,7 +50,7 @@ export function Files({ model }: { model: ModelOut }) {
                         <Frontends held={bySha.get(file.sha256)} names={names} />
                       </td>
                       <td>
-                        <Nodes model={model} held={bySha.get(file.sha256)} />
+                        <Nodes held={bySha.get(file.sha256)} />
                       </td>
                     </tr>
                   ))}
@@ -64,7 +64,7 @@ export function Files({ model }: { model: ModelOut }) {
   );
 }
 
-function Frontends({ held, names }: { held: HeldFile | undefined; names: Map<string, string> }) {
+function Frontends({ held, names }: { held: FileOut | undefined; names: Map<string, string> }) {
   if (!held || held.holders.length === 0)
     return <span className="soft">none: it is fetched again when it is needed</span>;
   return (
@@ -80,12 +80,8 @@ function Frontends({ held, names }: { held: HeldFile | undefined; names: Map<str
   );
 }
 
-/** As the API tells; until it does, the nodes on which it runs. */
-function Nodes({ model, held }: { model: ModelOut; held: HeldFile | undefined }) {
-  const running = (model.replicas ?? [])
-    .filter((replica) => replica.state !== "staging")
-    .map((replica) => replica.node_name);
-  const nodes = [...new Set(held?.nodes ?? running)].sort();
+function Nodes({ held }: { held: FileOut | undefined }) {
+  const nodes = held?.nodes ?? [];
   if (nodes.length === 0) return <span className="soft">none yet</span>;
   return (
     <span className="row">

@@ -75,12 +75,10 @@ export const planOf = (model: string, nodes: string[] | null = null) =>
   });
 
 /** Written by hand until the API's description has it: who else holds a content. */
-export type HeldFile = FileOut & { nodes?: string[] };
-
 export const filesOf = (model: string) =>
   queryOptions({
     queryKey: ["files", model] as const,
-    queryFn: async (): Promise<HeldFile[]> =>
+    queryFn: async (): Promise<FileOut[]> =>
       (await answer(api.GET("/api/files", { params: { query: { model } } }))).files,
   });
 

@@ -1,4 +1,5 @@
 // What is asked before replicas, names or files go.
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ModelOut } from "@/api/schema";
@@ -8,7 +9,7 @@ import { Dialog } from "@/kit/Dialog";
 import { Checkbox, TextField } from "@/kit/fields";
 import { Trouble } from "@/kit/Trouble";
 import { useToast } from "@/kit/toasts";
-import { remove, rename, unload } from "@/pages/models/calls";
+import { filesOf, remove, rename, unload } from "@/pages/models/calls";
 import { bytes, list, plural } from "@/text/format";
 
 interface UnloadProps {
@@ -61,6 +62,8 @@ export function Unload({ model, node, busy, onClose }: UnloadProps) {
 export function Delete({ model, onClose }: { model: ModelOut; onClose: () => void }) {
   const toast = useToast();
   const navigate = useNavigate();
+  const held = useQuery(filesOf(model.name));
+  const holding = [...new Set((held.data ?? []).flatMap((file) => file.nodes ?? []))].sort();
   const nodes = [...new Set((model.replicas ?? []).map((replica) => replica.node_name))].sort();
   const replicas = model.replicas?.length ?? 0;
   return (
@@ -81,7 +84,7 @@ export function Delete({ model, onClose }: { model: ModelOut; onClose: () => voi
         </li>
         <li>
           {model.payload_bytes
-            ? `Every node that has its files removes them, ${bytes(model.payload_bytes)} each${nodes.length ? `: ${list(nodes)}, and any other that has run it` : ""}. Nodes that are away do so when they are back.`
+            ? `Every node that has its files removes them, ${bytes(model.payload_bytes)} each${holding.length ? `: ${list(holding)}` : ""}. Nodes that are away do so when they are back.`
             : "It has no files."}
         </li>
         {model.has_rule && <li>Its rule stays. Delete that too if nobody needs it.</li>}

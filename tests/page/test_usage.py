@@ -53,21 +53,21 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     tokens = total["prompt_tokens"] + total["completion_tokens"]
 
     page.get_by_role("link", name="Usage").click()
-    expect(page.get_by_role("row", name="sheep")).to_be_visible()
+    expect(page.get_by_role("heading", name="By model")).to_be_visible()
     assert cells(page, "sheep")[:2] == ["3", "0"]
     assert cells(page, "Total")[0] == str(total["requests"])
     expect(page.get_by_role("img", name=f"{tokens} tokens in this time")).to_be_visible()
     assert axe(page) == []
 
-    page.get_by_role("button", name="goat").click()
+    page.get_by_role("button", name="goat", exact=True).click()
     page.locator("fieldset.segments label", has_text="Requests").click()
-    expect(page.get_by_role("img", name="1 requests in this time")).to_be_visible()
+    expect(page.get_by_role("img", name="1 request in this time")).to_be_visible()
     page.locator("fieldset.segments label", has_text="24 hours").click()
     address = page.url
     assert all(part in address for part in ("only=goat", "of=requests", "span=day"))
     page.reload()
     expect(page.get_by_role("heading", name="Requests by the hour")).to_be_visible()
-    expect(page.get_by_role("img", name="1 requests in this time")).to_be_visible()
+    expect(page.get_by_role("img", name="1 request in this time")).to_be_visible()
 
     page.locator("fieldset.segments label", has_text="Keys").click()
     expect(page.get_by_role("row", name="shop")).to_be_visible()

@@ -1,7 +1,7 @@
 // Stacked columns over time. Plain boxes: they are sharp at every width, and each says its numbers.
 import type { Period } from "@/pages/usage/question";
 import { type Layer, REST, topOf } from "@/pages/usage/sums";
-import { count } from "@/text/format";
+import { count, plural } from "@/text/format";
 
 interface ColumnsProps {
   layers: Layer[];
@@ -28,7 +28,7 @@ export function Columns({ layers, period, measure }: ColumnsProps) {
         <div
           className="usage-columns"
           role="img"
-          aria-label={`${count(all)} ${measure} in this time, at most ${count(Math.max(...sums))} in one ${period.step}.`}
+          aria-label={`${plural(all, measure.slice(0, -1))} in this time, at most ${count(Math.max(...sums))} in one ${period.step}.`}
         >
           {period.steps.map((step, place) => (
             <div

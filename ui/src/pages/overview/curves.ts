@@ -1,5 +1,5 @@
 // The curves of the last half hour: what the frontend remembers, and then what this tab sees. Pure.
-import type { LiveOut, NodeOut } from "@/api/schema";
+import type { LiveOut, NodeOut, PastOut } from "@/api/schema";
 import { fleet, pace } from "@/pages/overview/fleet";
 
 export const NAMES = [
@@ -20,13 +20,6 @@ export interface Curves {
   /** Unix seconds, growing. */
   at: number[];
   series: Record<Name, (number | null)[]>;
-}
-
-/** `GET /api/history`. */
-export interface Past {
-  step_s: number;
-  at: number[];
-  series: Record<string, (number | null)[]>;
 }
 
 export const KEPT_S = 30 * 60;
@@ -66,7 +59,7 @@ export function withSample(curves: Curves, at: number, sample: Sample): Curves {
 }
 
 /** What the frontend remembers, continued by what was seen here after it. */
-export function joined(past: Past | undefined, own: Curves): Curves {
+export function joined(past: PastOut | undefined, own: Curves): Curves {
   if (!past || past.at.length === 0) return own;
   const last = past.at.at(-1) ?? 0;
   const first = own.at.findIndex((moment) => moment > last);
@@ -81,7 +74,7 @@ export function joined(past: Past | undefined, own: Curves): Curves {
 }
 
 /** Seconds to add to this machine's clock, if it and the frontend's are clearly apart. */
-export function skew(past: Past | undefined, readAt: number): number {
+export function skew(past: PastOut | undefined, readAt: number): number {
   const last = past?.at.at(-1);
   if (last === undefined) return 0;
   const apart = last - readAt / 1000;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { IntentOut, LiveOut, NodeOut, OperationOut, RuleOut } from "@/api/schema";
+import type { IntentOut, LiveOut, NodeOut, OperationOut, PastOut, RuleOut } from "@/api/schema";
 import { attention, type Known } from "@/pages/overview/attention";
-import { GAP, joined, NO_CURVES, type Past, sampleOf, skew, withSample } from "@/pages/overview/curves";
+import { GAP, joined, NO_CURVES, sampleOf, skew, withSample } from "@/pages/overview/curves";
 import { busiest, fleet } from "@/pages/overview/fleet";
 
 const nothing: Known = {
@@ -96,7 +96,7 @@ test("what the stream leaves out is zero, and what is not known is a gap", () =>
 });
 
 test("the tab goes on where the frontend's memory ends, and forgets after half an hour", () => {
-  const past: Past = { step_s: 5, at: [100, 105], series: { tokens_per_s: [1, 2] } };
+  const past: PastOut = { step_s: 5, at: [100, 105], series: { tokens_per_s: [1, 2] } };
   let own = withSample(NO_CURVES, 104, { ...GAP, tokens_per_s: 9 });
   own = withSample(own, 107, { ...GAP, tokens_per_s: 3 });
   const all = joined(past, own);
@@ -109,7 +109,7 @@ test("the tab goes on where the frontend's memory ends, and forgets after half a
 });
 
 test("clocks that are apart are brought together, those a little off are left", () => {
-  const past: Past = { step_s: 5, at: [1000], series: {} };
+  const past: PastOut = { step_s: 5, at: [1000], series: {} };
   expect(skew(past, 1_004_000)).toBe(0);
   expect(skew(past, 940_000)).toBe(60);
 });

@@ -1,11 +1,10 @@
 // What this page reads beside what all pages do.
 import { queryOptions } from "@tanstack/react-query";
-import { request } from "@/api/client";
-import type { Past } from "@/pages/overview/curves";
+import { answer, api } from "@/api/client";
 
 const MINUTES = 30;
 
 export const history = queryOptions({
   queryKey: ["history", "cluster"] as const,
-  queryFn: async () => (await (await request(`/api/history?minutes=${MINUTES}`)).json()) as Past,
+  queryFn: () => answer(api.GET("/api/history", { params: { query: { minutes: MINUTES } } })),
 });

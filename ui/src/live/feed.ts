@@ -4,7 +4,7 @@ import type { QueryClient } from "@tanstack/react-query";
 import type { Topic } from "@/api/queries";
 import type { LiveOut, NodeOut, OperationInFull, OperationOut } from "@/api/schema";
 import { madeOld, madeOldByEnd } from "@/live/changes";
-import { tellsOfOthers, withProgress } from "@/live/progress";
+import { tellsOfOthers, tellsTheEnd, withProgress } from "@/live/progress";
 import type { Frame } from "@/live/stream";
 
 const GATHER_MS = 250;
@@ -72,7 +72,8 @@ export class Feed {
     this.progress = new Map();
     const moved = <T extends OperationOut>(operation: T): T => {
       const deltas = waiting.get(operation.id) ?? [];
-      if (deltas.some((delta) => tellsOfOthers(operation, delta))) this.readSoon(["operations"]);
+      if (deltas.some((delta) => tellsOfOthers(operation, delta) || tellsTheEnd(delta)))
+        this.readSoon(["operations"]);
       return deltas.reduce<T>((before, delta) => withProgress(before, delta), operation);
     };
     this.cache.setQueryData<OperationOut[]>(["operations", "live"], (all) => all?.map(moved));

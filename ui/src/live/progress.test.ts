@@ -29,3 +29,12 @@ test("nodes that were chosen after the operation was read are noticed", () => {
   expect(tellsOfOthers(operation, { nodes: [{ node_id: "a" }] })).toBe(false);
   expect(tellsOfOthers({ ...operation, nodes: [] }, { progress: 3 })).toBe(false);
 });
+
+test("a node that is done, and an operation that has ended, are not taken back by what is heard late", () => {
+  const done = { ...operation, nodes: [{ node_id: "a", state: "success", percentage: 100 }] } as OperationOut;
+  const late = { rev: 4, nodes: [{ node_id: "a", state: "working", percentage: 50 }] };
+  expect(withProgress(done, late).nodes?.[0]).toMatchObject({ state: "success", percentage: 100 });
+  expect(withProgress(done, { ...late, rev: 5 }).nodes?.[0]).toMatchObject({ state: "working" });
+  const ended = { ...operation, state: "completed" } as OperationOut;
+  expect(withProgress(ended, late)).toBe(ended);
+});

@@ -296,10 +296,10 @@ def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, t
     fleet.run(fleet.models.becomes(unloading["id"], "completed"))
     fleet.run(fleet.models.loaded("prints", "worker-1"))
     expect(lines.get_by_text("ready: prints")).to_have_count(2)
-    page.get_by_text("stdout", exact=True).click()
+    page.get_by_role("group", name="Stream").get_by_text("worker").click()
     expect(lines.get_by_text("ready: prints")).to_have_count(0)
     expect(lines.get_by_text(re.compile("^starting fake"))).to_have_count(2)
-    page.get_by_text("Both", exact=True).click()
+    page.get_by_role("group", name="Stream").get_by_text("All").click()
     page.get_by_label("Only lines with").fill("READY")
     expect(lines.get_by_text(re.compile("^starting fake"))).to_have_count(0)
 
@@ -323,9 +323,9 @@ def test_many_machines_are_searched_and_counted_and_those_out_of_sight_cost_noth
         hidden = "rows => rows.filter(row => getComputedStyle(row).contentVisibility === 'auto').length"
         assert rows.evaluate_all(hidden) == MANY + 2
         expect(rows.nth(2)).to_have_accessible_name("yard-2")
-        page.get_by_label("Search by name, label or hardware").fill("yard-19 rack=9")
+        page.get_by_label("Search by name, label or hardware").fill("yard-42 rack=2")
         expect(rows).to_have_count(1)
-        expect(page).to_have_url(re.compile("q=yard-19"))
+        expect(page).to_have_url(re.compile("q=yard-42"))
         page.get_by_label("Search by name, label or hardware").fill("")
         page.get_by_text("healthy 2").click()
         expect(rows).to_have_count(2)

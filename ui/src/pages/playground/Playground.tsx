@@ -1,7 +1,7 @@
 // Talk to the fleet: chat, vectors, speech, transcription.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import { answer, api } from "@/api/client";
 import { Waiting } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
@@ -9,7 +9,7 @@ import { Segments } from "@/kit/fields";
 import { Empty, PageHead } from "@/kit/Panel";
 import { Trouble } from "@/kit/Trouble";
 import { PARAMETERS } from "@/pages/playground/chat";
-import { type Choice, choicesOf, chosenOf, type Mode } from "@/pages/playground/choices";
+import { type Choice, choicesOf, heldChoice, type Mode } from "@/pages/playground/choices";
 import { messagesOf } from "@/pages/playground/conversation";
 import { Embeddings } from "@/pages/playground/Embeddings";
 import { Picker } from "@/pages/playground/Picker";
@@ -32,7 +32,7 @@ export default function Playground() {
   const { model: named, mode = "chat" } = useSearch({ from: "/playground" });
   const navigate = useNavigate({ from: "/playground" });
   const { choices, isPending, error } = useChoices(mode);
-  const chosen = chosenOf(choices, named);
+  const chosen = useHeld(choices, named, mode, isPending);
   return (
     <>
       <PageHead title="Playground">
@@ -66,6 +66,21 @@ export default function Playground() {
       )}
     </>
   );
+}
+
+/** The choice, held as long as nobody chooses another one or another thing to do. */
+function useHeld(
+  choices: Choice[],
+  named: string | undefined,
+  mode: Mode,
+  isPending: boolean,
+): Choice | null {
+  const held = useRef<{ mode: Mode; choice: Choice | null }>({ mode, choice: null });
+  if (isPending) return null;
+  const before = held.current.mode === mode ? held.current.choice : null;
+  const choice = heldChoice(choices, named, before);
+  held.current = { mode, choice };
+  return choice;
 }
 
 function useChoices(mode: Mode) {

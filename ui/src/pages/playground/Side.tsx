@@ -22,7 +22,7 @@ const NUMBERS = [
     hint: "0 is the same answer every time.",
   },
   { name: "top_p", label: "Top p", step: 0.05, min: 0, max: 1, hint: "" },
-  { name: "max_tokens", label: "Most tokens of an answer", step: 1, min: 1, max: 100_000, hint: "" },
+  { name: "max_tokens", label: "Most tokens", step: 1, min: 1, max: 100_000, hint: "" },
   { name: "seed", label: "Seed", step: 1, min: 0, max: 2_147_483_647, hint: "" },
 ] as const;
 
@@ -48,7 +48,7 @@ export function Side({ model, messages, parameters, onChange }: SideProps) {
                 type="number"
                 label={label}
                 hint={hint}
-                placeholder="as the engine has it"
+                placeholder="default"
                 {...range}
                 value={parameters[name] ?? ""}
                 onChange={(event) =>

@@ -71,7 +71,7 @@ function FactLine({ facts }: { facts: Facts }) {
     facts.firstTokenMs !== null && `first token after ${duration(facts.firstTokenMs / 1000)}`,
     facts.tokens !== null && `${facts.tokens} tokens`,
     facts.tokensPerS !== null && `${facts.tokensPerS.toFixed(1)} tokens/s`,
-    facts.queueMs ? `${facts.queueMs} ms in the queue` : null,
+    facts.queueMs ? `${duration(facts.queueMs / 1000)} in the queue` : null,
     facts.finish === "length" && "cut at the limit of tokens",
     facts.finish === "stopped" && "stopped",
   ].filter(Boolean);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CapabilitiesOut, GalleryModelOut } from "@/api/schema";
-import { choicesOf, chosenOf } from "@/pages/playground/choices";
+import { choicesOf, chosenOf, heldChoice } from "@/pages/playground/choices";
 
 const model = (
   name: string,
@@ -59,4 +59,15 @@ test("an address that names a model that is not there chooses nothing else inste
   const choices = choicesOf("chat", [model("hot", ["loaded"])], []);
   expect(chosenOf(choices, "gone")).toBeNull();
   expect(chosenOf(choices, undefined)?.name).toBe("hot");
+});
+
+test("who is talked to stays, whoever else becomes ready and while it is being installed", () => {
+  const choice = (name: string) => ({ name, ready: "cold" as const, note: "", entry: null });
+  const [small, other] = [choice("small"), choice("other")];
+  expect(heldChoice([other, small], undefined, null)).toBe(other);
+  expect(heldChoice([other, small], undefined, small)).toBe(small);
+  expect(heldChoice([other], undefined, small)).toBe(small);
+  expect(heldChoice([other], "small", small)).toBe(small);
+  expect(heldChoice([other], "gone", small)).toBeNull();
+  expect(heldChoice([other], "other", small)).toBe(other);
 });

@@ -64,3 +64,16 @@ export function chosenOf(choices: Choice[], named: string | undefined): Choice |
   if (named !== undefined) return choices.find((choice) => choice.name === named) ?? null;
   return choices[0] ?? null;
 }
+
+/**
+ * The same, but whoever is being talked to stays: another model that becomes ready does not take the place, and one that
+ * is being installed is for a moment neither in the catalog nor among the models.
+ */
+export function heldChoice(
+  choices: Choice[],
+  named: string | undefined,
+  before: Choice | null,
+): Choice | null {
+  const wanted = named ?? before?.name;
+  return chosenOf(choices, wanted) ?? (before && before.name === wanted ? before : null);
+}

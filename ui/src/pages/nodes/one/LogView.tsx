@@ -19,9 +19,10 @@ import { type Log, useLog } from "@/pages/nodes/one/useLog";
 import { plural } from "@/text/format";
 
 const STREAMS: { value: StreamFilter; label: string }[] = [
-  { value: "all", label: "Both" },
+  { value: "all", label: "All" },
   { value: "stdout", label: "stdout" },
   { value: "stderr", label: "stderr" },
+  { value: "worker", label: "worker" },
 ];
 
 export default function LogView({ node, process }: { node: NodeOut; process: string }) {
@@ -91,8 +92,9 @@ function Lines({ label, lines, empty }: { label: string; lines: readonly Line[];
       >
         {lines.length === 0 && <p className="faint">{empty}</p>}
         {lines.map((line) => (
-          <div key={line.number} className={line.stream === "stderr" ? "node-stderr" : undefined}>
+          <div key={line.number} className={`node-${line.stream}`}>
             <time dateTime={line.at}>{line.at.slice(11, 19)}</time>
+            <small>{line.stream}</small>
             <span>{line.text}</span>
           </div>
         ))}

@@ -21,7 +21,8 @@ export function withLines(before: readonly Line[], came: readonly Line[]): reado
   return fresh.length === 0 ? before : [...before, ...fresh].slice(-KEPT);
 }
 
-export type StreamFilter = "all" | "stdout" | "stderr";
+/** Beside what the engine prints, the worker says what it does with it. */
+export type StreamFilter = "all" | "stdout" | "stderr" | "worker";
 
 export function shownLines(lines: readonly Line[], filter: StreamFilter, term: string): readonly Line[] {
   const wanted = term.trim().toLowerCase();

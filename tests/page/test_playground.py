@@ -1,0 +1,207 @@
+"""The playground, in a real browser on a real fleet: from nothing to an answer, and what is said when there is none.
+
+Every test has models of its own names and forgets them, so they may run in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.page.support import Fleet, Watched, axe, come_in
+
+MODEL = "smollm2-135m"
+# Fetching an engine and a model, on a machine that has other work.
+LONG_MS = 300_000
+PHONE = {"width": 390, "height": 844}
+
+
+def open_page(page: Page, fleet: Fleet, search: str = "") -> None:
+    page.goto(f"{fleet.url()}/app/playground{search}")
+    expect(page.get_by_role("heading", name="Playground", level=1)).to_be_visible()
+
+
+def put(fleet: Fleet, name: str, **options: Any) -> None:
+    fleet.run(fleet.models.put(name, options=options))
+
+
+def forget(fleet: Fleet, *names: str) -> None:
+    fleet.run(fleet.models.forget(*names))
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def turns(page: Page) -> Locator:
+    return page.get_by_role("region", name="Conversation").get_by_role("article")
+
+
+def send(page: Page, text: str) -> None:
+    page.get_by_label("Your message").fill(text)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.behaviour("PAGE-115")
+@pytest.mark.timeout(600)
+def test_an_empty_cluster_answers_the_example_as_it_stands(page: Page, fleet: Fleet) -> None:
+    open_page(page, fleet)
+    expect(page.get_by_role("heading", name=f"Talk to {MODEL}")).to_be_visible()
+    expect(page.get_by_label("Your message")).to_have_value("Why is the sky blue?")
+    button(page, "Send").click()
+    expect(turns(page)).to_contain_text("Why is the sky blue?")
+    try:
+        expect(turns(page).get_by_role("progressbar")).to_be_visible()
+        expect(turns(page).get_by_role("status")).to_have_text(re.compile("Fetching|turn"))
+        _skip_if_it_cannot_be_fetched(fleet)
+        expect(turns(page).get_by_role("status")).to_have_text(re.compile(f"Loading {MODEL}"), timeout=LONG_MS)
+        expect(turns(page).get_by_text(re.compile(r"answered by worker-\d · first token after"))).to_be_visible(
+            timeout=LONG_MS
+        )
+        expect(button(page, "Send")).to_be_visible(timeout=LONG_MS)
+        expect(page.get_by_text(re.compile(r"^loaded on worker-\d$"))).to_be_visible()
+        assert re.search(r"\d+ tokens", turns(page).inner_text())
+    finally:
+        _forget_all_about_it(fleet)
+
+
+def _skip_if_it_cannot_be_fetched(fleet: Fleet) -> None:
+    (fetching,) = [one for one in _operations(fleet) if one["kind"] == "model_install"]
+    ended = fleet.run(fleet.models.becomes(fetching["id"], "completed", "failed"))
+    if ended["state"] == "failed":
+        pytest.skip(f"the model cannot be fetched here: {ended['error']}")
+
+
+def _operations(fleet: Fleet) -> list[Any]:
+    live = fleet.get("/api/operations")["operations"]
+    return [one for one in live + fleet.get("/api/operations/history")["operations"] if one["name"] == MODEL]
+
+
+def _forget_all_about_it(fleet: Fleet) -> None:
+    for one in _operations(fleet):
+        fleet.call("POST", f"/api/operations/{one['id']}/cancel")
+        fleet.call("POST", f"/api/operations/{one['id']}/dismiss")
+    forget(fleet, MODEL)
+
+
+@pytest.mark.behaviour("PAGE-116", "PAGE-121")
+def test_an_answer_is_stopped_gone_on_with_and_begun_anew(page: Page, fleet: Fleet) -> None:
+    put(fleet, "talker", tokens_per_s="8")
+    open_page(page, fleet, "?model=talker")
+    expect(page.get_by_text("It is not loaded. Send a message")).to_be_visible()
+    send(page, "Tell me a long story.")
+    expect(turns(page).get_by_text(re.compile(r"[5-9] tokens"))).to_be_visible()
+    button(page, "Stop").click()
+    expect(turns(page).get_by_text(re.compile("stopped"))).to_be_visible()
+    said = turns(page).inner_text()
+    # The engine has heard of it too.
+    fleet.run(fleet.models.look(lambda: _is_still(fleet)))
+    page.reload()
+    expect(turns(page)).to_have_count(1)
+    assert turns(page).inner_text() == said
+
+    page.get_by_role("spinbutton", name="Most tokens").fill("5")
+    send(page, "Shorter, please.")
+    expect(turns(page)).to_have_count(2)
+    expect(turns(page).last.get_by_text("cut at the limit of tokens")).to_be_visible()
+    button(page, "Answer again").click()
+    expect(turns(page).last.get_by_text("cut at the limit of tokens")).to_be_visible()
+    expect(turns(page)).to_have_count(2)
+    button(page, "Begin anew").click()
+    expect(turns(page)).to_have_count(0)
+    expect(page.get_by_role("heading", name="Talk to talker")).to_be_visible()
+    forget(fleet, "talker")
+
+
+async def _is_still(fleet: Fleet) -> bool:
+    _, live = await fleet.models.call("GET", "/api/live")
+    return not live["requests_open"]
+
+
+@pytest.mark.behaviour("PAGE-117")
+def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again(page: Page, fleet: Fleet, watched: Watched) -> None:
+    watched.allow(r"status of 5\d\d .*/v1/chat/completions")
+    put(fleet, "stubborn", refuse_start="true")
+    open_page(page, fleet, "?model=stubborn")
+    send(page, "Are you there?")
+    problem = turns(page).get_by_role("alert")
+    expect(problem).to_contain_text("stubborn", timeout=60_000)
+    expect(problem).to_contain_text("the engine was told not to start")
+    for one in fleet.get("/api/operations")["operations"]:
+        fleet.call("POST", f"/api/operations/{one['id']}/dismiss")
+    status, answer = fleet.call("PATCH", "/api/models/config/stubborn", {"options": {"refuse_start": "false"}})
+    assert status == 200, answer
+    button(page, "Try again").click()
+    expect(turns(page).get_by_text(re.compile(r"answered by worker-\d"))).to_be_visible(timeout=60_000)
+    expect(problem).to_have_count(0)
+    forget(fleet, "stubborn")
+
+
+@pytest.mark.behaviour("PAGE-118", "PAGE-119")
+def test_who_may_only_ask_models_does_so_here_and_with_the_command_that_is_shown(
+    context: BrowserContext, fleet: Fleet, watched: Watched
+) -> None:
+    # Whether it is being loaded is asked, and the answer may be that it is not.
+    watched.allow(r"status of 404 .*/load-status")
+    put(fleet, "plain")
+    key = fleet.new_key("infer")
+    come_in(context, fleet.url(), key)
+    page = context.new_page()
+    open_page(page, fleet, "?model=plain")
+    places = page.get_by_role("navigation").get_by_role("link")
+    assert [text.strip() for text in places.all_inner_texts()] == ["Playground", "Usage"]
+    page.get_by_role("spinbutton", name="Most tokens").fill("8")
+    send(page, "It's a quote: 'so'. Who goes there?")
+    expect(turns(page).get_by_text(re.compile(r"answered by worker-\d"))).to_be_visible()
+
+    page.get_by_role("heading", name="The same as code").click()
+    command = page.locator("code").last.inner_text()
+    assert "Who goes there?" in command
+    answered = subprocess.run(
+        ["bash", "-c", f"{command} --silent --show-error"],
+        env={"CORRAL_API_KEY": key, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(answered.stdout)["choices"][0]["message"]["content"]
+    forget(fleet, "plain")
+
+
+@pytest.mark.behaviour("PAGE-120")
+def test_texts_become_vectors(page: Page, fleet: Fleet) -> None:
+    put(fleet, "vectors")
+    open_page(page, fleet, "?mode=embeddings&model=vectors")
+    page.get_by_label("Texts, one a line").fill("a mare\na mare\nan index")
+    button(page, "Make vectors").click()
+    table = page.get_by_role("region", name="How alike they are")
+    expect(table.get_by_role("cell")).to_have_count(9)
+    expect(table.get_by_role("cell", name="1.00")).to_have_count(5)
+    assert axe(page) == []
+    forget(fleet, "vectors")
+
+
+@pytest.mark.behaviour("PAGE-122")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_playground_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
+    put(fleet, "usable")
+    fleet.run(fleet.models.loaded("usable", "worker-1"))
+    page.emulate_media(color_scheme=scheme)
+    open_page(page, fleet, "?model=usable")
+    send(page, "A `word` and a very-long-word-that-does-not-want-to-be-broken-anywhere-at-all-on-a-phone.")
+    expect(turns(page).get_by_text(re.compile("answered by"))).to_be_visible()
+    for path in ("?model=usable", "?mode=embeddings&model=usable", "?mode=speech", "?mode=transcription"):
+        open_page(page, fleet, path)
+        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        assert axe(page) == [], path
+        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= PHONE["width"], f"{path} is {wide} wide"
+        page.set_viewport_size({"width": 1280, "height": 800})
+    forget(fleet, "usable")

@@ -45,7 +45,7 @@ async def test_a_method_that_a_path_does_not_have_is_405_and_names_those_it_has(
 
 @pytest.mark.behaviour("API-1")
 async def test_a_path_that_does_not_exist_is_404_in_the_envelope(frontend: RunningFrontend) -> None:
-    for path in ("/", "/nothing", "/api", "/api/nothing", "/api/nodes/a/b/c", "/api/node/a/b", "/%00", "//"):
+    for path in ("/nothing", "/api", "/api/nothing", "/api/nodes/a/b/c", "/api/node/a/b", "/%00", "//"):
         status, answer = await frontend.call("GET", path)
         assert status == 404, path
         assert assert_envelope(answer, code="not_found")["hint"]

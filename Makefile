@@ -89,6 +89,10 @@ bench: $(VENV)/.dev ## the benchmarks; their table is in docs/benchmarks.md
 docs: $(VENV)/.dev ## write the generated pages of docs/reference anew
 	@$(BIN)/python -m tools.reference
 
+.PHONY: screenshots
+screenshots: $(VENV)/.dev ## take the pictures of docs/pictures anew, of a cluster that is made for it
+	@$(BIN)/python -m tools.screenshots
+
 .PHONY: lock
 lock: $(VENV)/.dev ## compile the hash-pinned requirement files anew
 	@$(BIN)/python -m tools.lock

@@ -23,6 +23,7 @@ from tools.page import Places, build
 NODES = 200
 OPERATIONS = 50
 NODES_EACH = 4
+ENGINES = 10
 WORK_S = 240.0
 LOOK_S = 15.0
 OTHER_CORE = 1
@@ -78,9 +79,11 @@ async def _begin(
     await fleet.order(WORK_S)
     for number in range(OPERATIONS):
         chosen = [nodes[(number * NODES_EACH + place) % NODES]["id"] for place in range(NODES_EACH)]
-        wish = {"uri": URI, "name": f"engine-{number:02}", "nodes": chosen}
+        wish = {"uri": URI, "name": f"engine-{number % ENGINES}", "nodes": chosen}
         async with session.post(f"{running.url}/api/backends/install-external", json=wish) as answer:
-            assert answer.status in (200, 202), await answer.text()
+            told = await answer.json()
+            assert answer.status in (200, 202), told
+            assert not told["deduplicated"], told
 
 
 async def _first_load(browser: Browser, running: BenchCluster) -> str:

@@ -21,7 +21,7 @@ export function Progress({ value, label, tone = "busy" }: ProgressProps) {
     >
       <div
         className={value == null ? "fill unknown" : "fill"}
-        style={value == null ? undefined : { width: `${value}%` }}
+        style={value == null ? undefined : { transform: `scaleX(${value / 100})` }}
       />
     </div>
   );

@@ -8,17 +8,29 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.page.support import Fleet, Watched, axe, come_in
+from tests.e2e.models.scene import models_of
+from tests.e2e.models.system import llama_folder
+from tests.page.support import Aside, Fleet, Watched, axe, come_in
 
 MODEL = "smollm2-135m"
-# Fetching an engine and a model, on a machine that has other work.
-LONG_MS = 300_000
+# Loading a model on a machine that has other work.
+LONG_MS = 120_000
 PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """One frontend and two workers, which have llama.cpp: the real model needs no more than its own file."""
+    folder = tmp_path_factory.mktemp("playground")
+    settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
+    with aside.inside(models_of(folder, "worker-1", "worker-2", frontends=1, settings=settings)) as models:
+        yield Fleet(aside, models)
 
 
 def open_page(page: Page, fleet: Fleet, search: str = "") -> None:

@@ -17,7 +17,10 @@ interface UserRowProps {
 export function UserRow({ user, keyCount, isOwn, onAsk }: UserRowProps) {
   const isDisabled = user.disabled_at !== null;
   return (
-    <li className={isDisabled ? "access-row access-ended" : "access-row"} aria-label={user.name}>
+    <li
+      className={isDisabled ? "access-row access-user access-ended" : "access-row access-user"}
+      aria-label={user.name}
+    >
       <div className="access-name">
         <strong>{user.name}</strong>
         {isOwn && <Tag tone="busy">you</Tag>}

@@ -90,7 +90,7 @@ function Lines({ label, lines, empty }: { label: string; lines: readonly Line[];
         tabIndex={0}
         onScroll={(event) => setFollows(isAtEnd(event.currentTarget))}
       >
-        {lines.length === 0 && <p className="faint">{empty}</p>}
+        {lines.length === 0 && <p className="soft">{empty}</p>}
         {lines.map((line) => (
           <div key={line.number} className={`node-${line.stream}`}>
             <time dateTime={line.at}>{line.at.slice(11, 19)}</time>

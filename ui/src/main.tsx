@@ -1,4 +1,4 @@
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
@@ -17,7 +17,14 @@ import "@/style/kit.css";
 import "@/style/shell.css";
 
 applyTheme();
-const queries = new QueryClient({
+const queries: QueryClient = new QueryClient({
+  queryCache: new QueryCache({
+    // A session that has ended refuses everything: asking who we are finds out, and shows the door.
+    onError: (error, query) => {
+      const isRefused = error instanceof Problem && error.status === 401;
+      if (isRefused && query.queryKey[0] !== "me") void queries.invalidateQueries({ queryKey: ["me"] });
+    },
+  }),
   defaultOptions: {
     queries: {
       // The stream says when something is old; a page that comes back to the front has missed nothing.

@@ -12,6 +12,7 @@ from corral.domain.errors import Conflict, NotFound, Unavailable, Unprocessable
 from corral.domain.operation import OperationState
 from corral.operations import actions
 from corral.operations.admission import Admission
+from corral.store import models as model_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, ModelWorker, machines, sha_of
@@ -268,6 +269,26 @@ async def test_an_edit_during_the_load_publishes_nothing_and_stops_exactly_that(
     assert [row.model for row in await rows(database)] == ["other"]
     assert [stop.process_key for stop in one.stops] == ["chat#0"]
     assert list(one.processes) == ["other#0"]
+
+
+async def test_a_model_that_is_deleted_and_made_anew_is_loaded_although_its_namesake_was_not(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    made = await put_model(database)
+    operation = await ask(frontend)
+    async with database.transaction() as tx:
+        await model_store.delete_model(tx, made)
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "model_not_found")
+    await put_model(database)
+    again = await ask(frontend)
+    assert again != operation
+    await frontend.run()
+    await one.load_done()
+    await frontend.run()
+    assert (await read(database, again)).state is OperationState.COMPLETED
 
 
 async def test_a_load_that_finishes_between_an_edit_and_the_next_look_is_unloaded(

@@ -14,6 +14,7 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
+from corral.policy.loading import OF_ANOTHER
 from corral.policy.serving.routing import Place
 from corral.ports.runtime import Clock
 from corral.serving.seats import SeatOptions, Seats
@@ -132,7 +133,7 @@ class PretendLoads:
                 select(operations.c.id)
                 .where(operations.c.scope_key == key, operations.c.state == OperationState.FAILED)
                 .where(operations.c.finished_at > text("corral_now() - interval '15 seconds'"))
-                .where(operations.c.error_code != "model_edited")
+                .where(operations.c.error_code.not_in(OF_ANOTHER))
                 .order_by(operations.c.created_at.desc())
                 .limit(1)
             )

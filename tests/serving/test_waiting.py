@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from corral.app.settings.values import parse_limit_s
+from corral.store import models as model_store
 from corral.store.database import Database
 from tests.serving.scene import (
     PretendLoads,
@@ -214,8 +215,9 @@ async def test_a_model_that_is_gone_again_when_it_was_loaded_is_asked_for_three_
         assert len(loads.begun) == 3
 
 
-async def test_a_model_that_is_edited_while_it_is_waited_for_is_asked_for_as_it_is_now(
-    database_url: str, loads: PretendLoads, tmp_path: Path
+@pytest.mark.parametrize("code", ["model_edited", "model_not_found"])
+async def test_a_model_that_is_edited_or_made_anew_while_it_is_waited_for_is_asked_for_as_it_is_now(
+    database_url: str, loads: PretendLoads, tmp_path: Path, code: str
 ) -> None:
     with an_engine(tmp_path) as engine:
         async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
@@ -223,7 +225,7 @@ async def test_a_model_that_is_edited_while_it_is_waited_for_is_asked_for_as_it_
             node = await joined(frontend)
             asked = group.create_task(ask(frontend))
             await all_wait(1, frontend)
-            await loads.fail("model_edited", "Model chat was edited while it was loaded.")
+            await loads.fail(code, "Model chat is not what it was when the load began.")
 
             async def was_begun() -> bool:
                 return len(loads.begun) == 2
@@ -240,7 +242,11 @@ async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(
     async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
         asked = group.create_task(ask(frontend))
         await all_wait(1, frontend)
-        await loads.fail("model_gone", "It was deleted.")
+        async with loads.database.transaction() as tx:
+            model = await model_store.find_model(tx, "chat")
+            assert model is not None
+            await model_store.delete_model(tx, model)
+        await loads.fail("model_not_found", "It was deleted.")
         assert (await asked)[0] == 404
 
 

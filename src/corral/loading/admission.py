@@ -18,7 +18,7 @@ from corral.domain.replica import ReplicaState
 from corral.loading.request import Wanted
 from corral.operations.admission import Admitted, check_chain, in_progress, write
 from corral.operations.resuming import resume_paused
-from corral.policy.loading import EDITED, FRESH
+from corral.policy.loading import FRESH, OF_ANOTHER
 from corral.ports.runtime import Ids
 from corral.store import loads as load_store
 from corral.store import models as model_store
@@ -113,8 +113,8 @@ class Loads:
         if failed is not None and failed[1] <= FRESH.total_seconds():
             # An edit since then is another try, also one that was taken back.
             is_same = failed[0].request.get("run_hash") == model.run_hash
-            was_edited = failed[0].fault is not None and failed[0].fault.code == EDITED
-            return failed[0] if is_same and not was_edited else None
+            was_another = failed[0].fault is not None and failed[0].fault.code in OF_ANOTHER
+            return failed[0] if is_same and not was_another else None
         return None
 
     async def _paused(self, tx: Transaction, wanted: Wanted, key: str) -> Operation | None:

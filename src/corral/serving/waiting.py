@@ -172,11 +172,17 @@ class Waiters:
                 if operation is None or operation.state not in ACTIVE:
                     # The event about the replica may be on its way still.
                     await world.snapshot.refresh([wait.model])
-                    _check_ended_well(wait.model, operation)
+                    if not (_was_of_another(operation) and world.snapshot.find(wait.model)):
+                        _check_ended_well(wait.model, operation)
                     return
             if not wait.waiters:
                 return  # Everybody has left. Whoever comes next joins the operation.
             await _happens(wait.look, POLL_S)
+
+
+def _was_of_another(operation: Operation | None) -> bool:
+    """Its model was deleted. Another one of the same name may be there by now: it is asked for anew."""
+    return operation is not None and operation.fault is not None and operation.fault.code in _GONE
 
 
 def _check_ended_well(model: str, operation: Operation | None) -> None:

@@ -311,6 +311,8 @@ async def _other_bytes(request: web.Request, file: File) -> web.StreamResponse:
 def test_a_node_that_is_away_owes_what_is_asked_of_it_and_gets_it_when_it_is_back(tab: Page, yard: Yard) -> None:
     worker = yard.scene.cluster.workers["worker-3"]
     yard.aside.run(worker.end())
+    # A node that leaves while the dialog is open stays chosen, if it was.
+    yard.aside.run(yard.scene.cluster.become({"worker-3": "offline"}))
     go(tab, "?view=catalog&backend=pack")
     tab.get_by_role("button", name="Choose nodes").click()
     dialog = tab.get_by_role("dialog")

@@ -64,7 +64,7 @@ function Page({ model }: { model: ModelOut }) {
         {[...busy, ...failed].map((operation) => (
           <UnderWay key={operation.id} operation={operation} />
         ))}
-        <nav className="models-tabs" aria-label={`About ${model.name}`}>
+        <nav className="tabs" aria-label={`About ${model.name}`}>
           {TABS.map((one) => (
             <Link
               key={one}

@@ -71,7 +71,7 @@ function Page({ node }: { node: NodeOut }) {
             <Under operation={operation} node={node} />
           </div>
         )}
-        <nav className="node-tabs" aria-label={`About ${node.name}`}>
+        <nav className="tabs" aria-label={`About ${node.name}`}>
           {TABS.map((one) => (
             <Link
               key={one}

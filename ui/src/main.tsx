@@ -3,6 +3,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Problem } from "@/api/client";
+import { me } from "@/api/queries";
 import { Toasts } from "@/kit/toasts";
 import { pollWhenLost } from "@/live/connection";
 import { router } from "@/router";
@@ -35,6 +36,9 @@ const queries: QueryClient = new QueryClient({
     },
   },
 });
+// Who is here and the page that the address names are fetched at the same time, before anything is drawn.
+if (!window.location.hash.includes("key=")) void queries.prefetchQuery(me);
+void router.load();
 const element = document.getElementById("page");
 if (element) {
   createRoot(element).render(

@@ -169,6 +169,7 @@ def standing(page: Page, text: str) -> None:
 @pytest.mark.behaviour("PAGE-101")
 @pytest.mark.behaviour("PAGE-102")
 @pytest.mark.behaviour("PAGE-103")
+@pytest.mark.behaviour("OPS-107")
 def test_what_one_tab_installs_the_other_shows_to_its_end_though_the_frontend_that_drove_it_is_killed(
     tabs: tuple[Page, Page], yard: Yard, watched: Watched
 ) -> None:
@@ -246,6 +247,7 @@ def test_what_comes_from_an_address_is_planned_cancelled_and_asked_for_again(tab
 @pytest.mark.behaviour("PAGE-100")
 @pytest.mark.behaviour("PAGE-105")
 @pytest.mark.behaviour("PAGE-107")
+@pytest.mark.behaviour("OPS-107")
 def test_an_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_is_repaired_in_the_matrix(
     tab: Page, yard: Yard
 ) -> None:
@@ -334,6 +336,7 @@ def test_a_node_that_is_away_owes_what_is_asked_of_it_and_gets_it_when_it_is_bac
 
 
 @pytest.mark.behaviour("PAGE-106")
+@pytest.mark.behaviour("OPS-106")
 def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_the_same_second(
     tab: Page, yard: Yard
 ) -> None:

@@ -213,6 +213,7 @@ def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
 
 
 @pytest.mark.behaviour("PAGE-74", "PAGE-75", "PAGE-76")
+@pytest.mark.behaviour("OPS-105")
 def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", "load_s": "4"}))
     open_page(page, fleet, "/nodes")

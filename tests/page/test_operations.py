@@ -88,6 +88,7 @@ def record(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.behaviour("PAGE-50", "PAGE-52", "PAGE-54", "PAGE-57")
+@pytest.mark.behaviour("OPS-104")
 def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: Yard) -> None:
     key = yard.install("herd")
     line = strip(page)
@@ -118,6 +119,8 @@ def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: Y
 
 
 @pytest.mark.behaviour("PAGE-51", "PAGE-53", "PAGE-55")
+@pytest.mark.behaviour("OPS-104")
+@pytest.mark.behaviour("OPS-105")
 def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page: Page, yard: Yard) -> None:
     key = yard.install("flock", check=FAILING)
     strip(page).get_by_role("button", name="Hide the install of flock here").click()
@@ -146,6 +149,7 @@ def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page:
 
 
 @pytest.mark.behaviour("PAGE-51", "PAGE-55")
+@pytest.mark.behaviour("OPS-104")
 def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page: Page, yard: Yard) -> None:
     page.evaluate(_NOTE_DONE)
     key = yard.install("swarm")

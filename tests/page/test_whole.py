@@ -139,6 +139,7 @@ def test_two_frontends_show_the_same_and_a_revoked_key_shows_the_door(
 
 
 @pytest.mark.behaviour("PAGE-133")
+@pytest.mark.behaviour("OPS-108")
 def test_every_page_comes_back_from_its_address(tab: Page, pair: Fleet) -> None:
     for path, typed, chosen in ADDRESSES:
         open_page(tab, pair.url(), path)

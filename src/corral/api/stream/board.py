@@ -8,6 +8,7 @@ in two; the history costs one look at the nodes every five seconds, whether some
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -39,7 +40,7 @@ STEPS_MAX = 8
 MakeLoop = Callable[[str, float, Callable[[], Awaitable[object]]], Loop]
 
 
-class _Moving:
+class _Moving(ABC):
     """Something of which only the newest counts. It is made when somebody asks for it, and not twice at a time."""
 
     def __init__(self, clock: Clock, least_s: float) -> None:
@@ -75,13 +76,13 @@ class _Moving:
             frame, seen = self._frame(seen), self.version
             yield frame
 
+    @abstractmethod
     async def _make(self) -> bool:
         """Whether it is another than before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _frame(self, seen: int) -> bytes:
         """For who has seen this version."""
-        raise NotImplementedError
 
 
 class LiveBoard(_Moving):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.domain.backend import Assignment, Desired
@@ -31,7 +31,7 @@ from corral.domain.operation import (
     TargetState,
 )
 from corral.policy import faults
-from corral.policy.dispatch import SILENCE, View, can_be_asked, can_be_sent, conclude, decide
+from corral.policy.dispatch import LOOK_AGAIN, SILENCE, View, can_be_asked, can_be_sent, conclude, decide
 from corral.policy.progress import (
     Change,
     Ended,
@@ -330,7 +330,9 @@ liveness = st.sampled_from(list(Liveness))
 @st.composite
 def views(draw: st.DrawFn) -> View:
     size = draw(st.integers(1, 7))
-    targets, nodes = [], []
+    targets: list[Target] = []
+    nodes: list[Node] = []
+    owed: dict[str, Assignment] = {}
     for number in range(size):
         name = f"n{number}"
         targets.append(
@@ -344,6 +346,8 @@ def views(draw: st.DrawFn) -> View:
                 is_rollback=draw(st.booleans()),
             )
         )
+        retry_at = draw(st.none() | st.just(AGO) | st.just(NOW) | st.just(NOW + timedelta(minutes=1)))
+        owed[name] = assignment(name, next_retry_at=retry_at)
         if draw(st.integers(0, 9)):
             nodes.append(
                 node(
@@ -359,8 +363,9 @@ def views(draw: st.DrawFn) -> View:
         targets,
         nodes,
         state=draw(st.sampled_from(list(OperationState))),
+        owed=owed,
         strategy=strategy,
-        deadline_at=draw(st.none() | st.just(AGO) | st.just(NOW + timedelta(days=1))),
+        deadline_at=draw(st.none() | st.just(AGO) | st.just(NOW) | st.just(NOW + timedelta(days=1))),
         asks_all=draw(st.booleans()),
     )
 
@@ -399,13 +404,30 @@ def test_an_operation_ends_exactly_when_all_its_targets_have(seen: View) -> None
         assert verdict.message
 
 
+@settings(max_examples=1000)
 @given(views())
 def test_what_goes_on_has_a_next_moment_or_somebody_who_calls(seen: View) -> None:
     """Nothing spins for ever and nothing is forgotten: whoever is silent is looked at again, or is not there."""
     verdict = conclude(seen)
-    if verdict.is_moving and not decide(seen).end:
+    decision = decide(seen)
+    if verdict.is_moving and not decision.end:
         assert verdict.next_at is not None
         assert verdict.next_at >= seen.now
+    if decision.is_nothing:
+        assert verdict.next_at is None or verdict.next_at > seen.now
+
+
+def test_a_deadline_leaves_work_on_a_node_off_the_bus_alone_and_looks_for_its_loss_now_and_then() -> None:
+    seen = view([target("a", "working")], [node("a", bus_ok=False)], state="waiting_on_nodes", deadline_at=AGO)
+    assert decide(seen).is_nothing
+    assert conclude(seen).next_at == NOW + LOOK_AGAIN
+
+
+@pytest.mark.parametrize("gone", [Liveness.LOST, Liveness.LEFT])
+def test_a_deadline_ends_work_on_a_node_that_is_gone(gone: Liveness) -> None:
+    seen = view([target("a", "working")], [node("a", liveness=gone)], state="waiting_on_nodes", deadline_at=AGO)
+    [(ended, why)] = decide(seen).end
+    assert (ended.node, why.fault and why.fault.code) == ("a", "deadline_passed")
 
 
 @pytest.mark.behaviour("OPS-46")

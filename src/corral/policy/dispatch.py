@@ -122,15 +122,20 @@ def _end_of(view: View, target: Target) -> Ended | None:
     node = view.nodes.get(target.node)
     if node is None:
         return _error(faults.NODE_REMOVED, "The node was removed.")
+    deadline = view.operation.deadline_at
+    if deadline is not None and deadline <= view.now and _heeds_deadline(target, node):
+        return _error(faults.DEADLINE_PASSED, "The node was not there before the deadline.")
     return None if target.state is TargetState.WORKING else _end_before_work(view, target, node)
 
 
+def _heeds_deadline(target: Target, node: Node | None) -> bool:
+    """What a worker is at may be finished after the deadline, as long as that worker lives."""
+    return target.state is not TargetState.WORKING or node is None or node.liveness is not Liveness.ALIVE
+
+
 def _end_before_work(view: View, target: Target, node: Node) -> Ended | None:
-    deadline = view.operation.deadline_at
     if node.drained_at is not None:
         return _error(faults.NODE_DRAINED, "The node was drained before it could be done there.")
-    if deadline is not None and deadline <= view.now:
-        return _error(faults.DEADLINE_PASSED, "The node was not there before the deadline.")
     if target.state is TargetState.QUEUED and not target.is_rollback and _stops_here(view, target):
         return Ended(state=TargetState.SKIPPED)
     return None
@@ -382,8 +387,11 @@ def _next_at(view: View, out: _Open) -> datetime | None:
 
 def _moments(view: View, out: _Open) -> Iterable[datetime]:
     deadline = view.operation.deadline_at
-    if deadline is not None and (out.absent or out.unconfirmed or out.ready or out.gated):
-        yield max(deadline, view.now)
+    if deadline is not None:
+        for target in (*out.absent, *out.unconfirmed, *out.ready, *out.gated):
+            # At work on a node off the bus: the deadline counts from when that node is lost, and nothing calls then.
+            soonest = view.now if _heeds_deadline(target, view.nodes.get(target.node)) else view.now + LOOK_AGAIN
+            yield max(deadline, soonest)
     for target in out.ready:
         assignment = view.assignments.get(target.node)
         if assignment is not None:

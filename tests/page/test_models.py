@@ -147,7 +147,7 @@ def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Pag
     assert [one["node_name"] for one in model(fleet, "tiny")["replicas"]] == ["worker-2"]
 
     row(page, "tiny").get_by_role("link", name="tiny", exact=True).click()
-    page.get_by_role("link", name="Files").click()
+    page.get_by_role("tab", name="Files").click()
     expect(page.get_by_role("cell", name="tiny.gguf")).to_be_visible()
     expect(page.get_by_role("cell", name="worker-2")).to_be_visible()
 
@@ -221,7 +221,7 @@ def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_
     expect(page.get_by_text("idle", exact=True)).to_be_visible()
     assert model(fleet, "edited")["revision"] == 2
 
-    page.get_by_role("link", name="Revisions").click()
+    page.get_by_role("tab", name="Revisions").click()
     expect(row(page, "Revision 2").get_by_text("~ options.tokens_per_s: 20 -> 30")).to_be_visible()
     assert axe(page) == []
     button(page, "Go back to revision 1").click()

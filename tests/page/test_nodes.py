@@ -249,7 +249,7 @@ def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page:
     expect(replicas.get_by_text("No model is loaded here.")).to_be_visible()
     expect(processes.get_by_text("No engine runs there.")).to_be_visible()
 
-    page.get_by_role("link", name="Operations", exact=True).last.click()
+    page.get_by_role("tab", name="Operations", exact=True).click()
     expect(panel(page, "Record").get_by_role("link", name="seen").first).to_be_visible()
     fleet.run(fleet.models.forget("seen"))
 
@@ -266,10 +266,10 @@ def test_a_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fle
     page.get_by_role("menuitem", name="Reinstall fake").click()
     button(dialog(page), "Reinstall fake").click()
     expect(dialog(page)).to_have_count(0)
-    page.get_by_role("link", name="Operations", exact=True).last.click()
+    page.get_by_role("tab", name="Operations", exact=True).click()
     expect(panel(page, "Record").get_by_text(re.compile("^reinstalled"))).to_be_visible()
 
-    page.get_by_role("link", name="Backends", exact=True).last.click()
+    page.get_by_role("tab", name="Backends", exact=True).click()
     button(page, "Change fake").click()
     page.get_by_role("menuitem", name="Remove fake").click()
     expect(dialog(page).get_by_text("Its processes there are stopped.")).to_be_visible()

@@ -1,6 +1,7 @@
 // A button with a list of actions. Arrows move, Escape closes and gives the focus back.
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon, type IconName } from "@/kit/icons";
+import { along } from "@/kit/roving";
 
 export interface MenuItem {
   label: string;
@@ -41,15 +42,15 @@ export function Menu({ label, children, items }: MenuProps) {
   const onKeyDown = (event: KeyboardEvent) => {
     const all = entries(box.current);
     const place = all.indexOf(document.activeElement as HTMLButtonElement);
-    const to = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: all.length - 1 }[event.key];
+    const to = along(place, event.key, all.length, "down");
     if (event.key === "Escape" && isOpen) {
       event.stopPropagation();
       close();
     } else if (event.key === "Tab") {
       setOpen(false);
-    } else if (to !== undefined && isOpen) {
+    } else if (to !== null && isOpen) {
       event.preventDefault();
-      all[(to + all.length) % all.length]?.focus();
+      all[to]?.focus();
     }
   };
   return (

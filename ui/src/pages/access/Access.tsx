@@ -4,7 +4,7 @@ import { Search, Segments } from "@/kit/fields";
 import { PageHead } from "@/kit/Panel";
 import { KeyList } from "@/pages/access/KeyList";
 import { UserList } from "@/pages/access/UserList";
-import { useAddress } from "@/pages/access/useAddress";
+import { useAddress } from "@/shell/useAddress";
 import "@/pages/access/access.css";
 
 const TABS = [
@@ -13,7 +13,7 @@ const TABS = [
 ] as const;
 
 export default function Access() {
-  const [{ tab = "keys", q = "", show = "working" }, say] = useAddress();
+  const [{ tab = "keys", q = "", show = "working" }, say] = useAddress("/access");
   const areKeys = tab === "keys";
   return (
     <>

@@ -12,13 +12,13 @@ import { KeyRow } from "@/pages/access/KeyRow";
 import { lastUsed, shownKeys } from "@/pages/access/listing";
 import { RotateDialog } from "@/pages/access/RotateDialog";
 import { SecretDialog } from "@/pages/access/SecretDialog";
-import { useAddress } from "@/pages/access/useAddress";
 import { useMe } from "@/shell/me";
+import { useAddress } from "@/shell/useAddress";
 
 type Asked = { kind: "rotate" | "revoke"; key: KeyOut };
 
 export function KeyList() {
-  const [{ q = "", show, new: isNew, key: changed }, say] = useAddress();
+  const [{ q = "", show, new: isNew, key: changed }, say] = useAddress("/access");
   const me = useMe();
   const toast = useToast();
   const asked = useQuery(keys);

@@ -10,14 +10,14 @@ import { changeUser, keys, removeUser, users } from "@/pages/access/calls";
 import { shownUsers } from "@/pages/access/listing";
 import { NewUserDialog, PasswordDialog, ScopeDialog } from "@/pages/access/UserDialogs";
 import { UserRow } from "@/pages/access/UserRow";
-import { useAddress } from "@/pages/access/useAddress";
 import { useMe } from "@/shell/me";
+import { useAddress } from "@/shell/useAddress";
 import { plural } from "@/text/format";
 
 export type AskedOfUser = "scope" | "password" | "disable" | "enable" | "remove";
 
 export function UserList() {
-  const [{ q = "", new: isNew }, say] = useAddress();
+  const [{ q = "", new: isNew }, say] = useAddress("/access");
   const me = useMe();
   const asked = useQuery(users);
   const held = useQuery(keys).data ?? [];

@@ -13,8 +13,8 @@ import { checkUpgrades } from "@/pages/backends/data";
 import { InstalledView } from "@/pages/backends/InstalledView";
 import { MatrixView } from "@/pages/backends/MatrixView";
 import { UpgradeAll } from "@/pages/backends/UpgradeAll";
-import { useAddress } from "@/pages/backends/useAddress";
 import { useFleet } from "@/pages/backends/useFleet";
+import { useAddress } from "@/shell/useAddress";
 import "@/pages/backends/backends.css";
 import "@/pages/backends/dialogs.css";
 import "@/pages/backends/matrix.css";
@@ -31,7 +31,7 @@ const ELSEWHERE = {
 };
 
 export default function Backends() {
-  const [{ view = "matrix" }, say] = useAddress();
+  const [{ view = "matrix" }, say] = useAddress("/backends");
   const known = useFleet();
   const [change, setChange] = useState<Change | null>(null);
   const [isUpgrading, setUpgrading] = useState(false);

@@ -12,11 +12,11 @@ import { Entry } from "@/pages/backends/Entry";
 import { ExternalDialog } from "@/pages/backends/ExternalDialog";
 import { entryNamed, listed } from "@/pages/backends/listing";
 import { Rail } from "@/pages/backends/Rail";
-import { useAddress } from "@/pages/backends/useAddress";
 import type { Known } from "@/pages/backends/useFleet";
+import { useAddress } from "@/shell/useAddress";
 
 export function CatalogView({ known, onChange }: { known: Known; onChange: (change: Change) => void }) {
-  const [search, say] = useAddress();
+  const [search, say] = useAddress("/backends");
   const tags = useQuery(catalog).data?.tags ?? [];
   const [isExternal, setExternal] = useState(false);
   const { q = "", tag = "", all = false, development = false } = search;

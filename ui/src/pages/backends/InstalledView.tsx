@@ -11,14 +11,14 @@ import { type InstalledFilter, keeps } from "@/pages/backends/listing";
 import type { Verb } from "@/pages/backends/offers";
 import { Rail } from "@/pages/backends/Rail";
 import { FILTERS } from "@/pages/backends/search";
-import { useAddress } from "@/pages/backends/useAddress";
 import type { Known } from "@/pages/backends/useFleet";
+import { useAddress } from "@/shell/useAddress";
 import { bytes, plural } from "@/text/format";
 
 const WORDS = { user: "Installed by people", updates: "Updates", offline: "On nodes that are away" };
 
 export function InstalledView({ known, onChange }: { known: Known; onChange: (change: Change) => void }) {
-  const [search, say] = useAddress();
+  const [search, say] = useAddress("/backends");
   const { installed } = known.fleet;
   const q = search.q ?? "";
   const shown = installed

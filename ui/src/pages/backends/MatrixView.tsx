@@ -9,8 +9,8 @@ import type { Row } from "@/pages/backends/fleet";
 import { Matrix } from "@/pages/backends/Matrix";
 import { commonVersion } from "@/pages/backends/offers";
 import { counts, narrowed, type Shown } from "@/pages/backends/shown";
-import { useAddress } from "@/pages/backends/useAddress";
 import type { Known } from "@/pages/backends/useFleet";
+import { useAddress } from "@/shell/useAddress";
 
 const WORDS: [Shown, string][] = [
   ["drift", "Drift"],
@@ -21,7 +21,7 @@ const WORDS: [Shown, string][] = [
 ];
 
 export function MatrixView({ known, onChange }: { known: Known; onChange: (change: Change) => void }) {
-  const [search, say] = useAddress();
+  const [search, say] = useAddress("/backends");
   const { matrix } = known;
   const q = search.q ?? "";
   const shown = useMemo(() => narrowed(matrix, search.show, q), [matrix, search.show, q]);

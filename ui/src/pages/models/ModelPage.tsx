@@ -6,13 +6,14 @@ import type { ModelOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { PageHead } from "@/kit/Panel";
 import { Pill, Tag } from "@/kit/status";
+import { Tabs } from "@/kit/Tabs";
 import { ModelActions } from "@/pages/models/actions";
 import { Configuration } from "@/pages/models/Configuration";
 import { modelOf } from "@/pages/models/calls";
 import { Files } from "@/pages/models/Files";
 import { Overview } from "@/pages/models/Overview";
 import { Revisions } from "@/pages/models/Revisions";
-import { TABS } from "@/pages/models/search";
+import type { TABS } from "@/pages/models/search";
 import { failures, isUnmet, stateOf, underWay } from "@/pages/models/state";
 import { UnderWay } from "@/pages/models/UnderWay";
 import "@/pages/models/models.css";
@@ -64,23 +65,12 @@ function Page({ model }: { model: ModelOut }) {
         {[...busy, ...failed].map((operation) => (
           <UnderWay key={operation.id} operation={operation} />
         ))}
-        <nav className="tabs" aria-label={`About ${model.name}`}>
-          {TABS.map((one) => (
-            <Link
-              key={one}
-              to="/models/$model"
-              params={{ model: model.name }}
-              search={{ tab: one }}
-              aria-current={one === tab ? "page" : undefined}
-            >
-              {LABELS[one]}
-            </Link>
-          ))}
-        </nav>
-        {tab === "overview" && <Overview model={model} rule={rule} isUnmet={cannot} />}
-        {tab === "configuration" && <Configuration model={model} />}
-        {tab === "revisions" && <Revisions model={model} />}
-        {tab === "files" && <Files model={model} />}
+        <Tabs label={`About ${model.name}`} tabs={LABELS} shown={tab}>
+          {tab === "overview" && <Overview model={model} rule={rule} isUnmet={cannot} />}
+          {tab === "configuration" && <Configuration model={model} />}
+          {tab === "revisions" && <Revisions model={model} />}
+          {tab === "files" && <Files model={model} />}
+        </Tabs>
       </div>
     </>
   );

@@ -1,6 +1,5 @@
 // What this cluster can run, and what it could.
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { modelConfigs } from "@/api/queries";
 import { Button } from "@/kit/Button";
@@ -10,16 +9,14 @@ import { Catalog } from "@/pages/models/Catalog";
 import { FromAddress } from "@/pages/models/FromAddress";
 import { InstallEntry } from "@/pages/models/InstallEntry";
 import { Installed } from "@/pages/models/Installed";
+import { useAddress } from "@/shell/useAddress";
 import "@/pages/models/models.css";
 
 export default function Models() {
-  const search = useSearch({ from: "/models" });
-  const navigate = useNavigate({ from: "/models" });
+  const [search, say] = useAddress("/models");
   const installed = useQuery(modelConfigs);
   const [adds, setAdds] = useState(false);
   const view = search.view ?? "installed";
-  const go = (change: Partial<typeof search>, replace: boolean) =>
-    void navigate({ search: (before) => ({ ...before, ...change }), replace });
   return (
     <>
       <PageHead
@@ -39,22 +36,22 @@ export default function Models() {
               { value: "installed", label: "Installed", count: installed.data?.length },
               { value: "catalog", label: "Catalog" },
             ]}
-            onChange={(to) => go({ view: to, q: undefined, tag: undefined }, false)}
+            onChange={(to) => say({ view: to, q: undefined, tag: undefined })}
           />
           <Search
             label={view === "installed" ? "Search the installed models" : "Search the catalog"}
             value={search.q ?? ""}
-            onChange={(q) => go({ q: q || undefined }, true)}
+            onChange={(q) => say({ q: q || undefined }, true)}
           />
         </div>
         {view === "installed" ? (
-          <Installed words={search.q ?? ""} onCatalog={() => go({ view: "catalog", q: undefined }, false)} />
+          <Installed words={search.q ?? ""} onCatalog={() => say({ view: "catalog", q: undefined })} />
         ) : (
           <Catalog
             words={search.q ?? ""}
             tag={search.tag ?? ""}
-            onTag={(tag) => go({ tag: tag || undefined }, true)}
-            onOpen={(entry) => go({ entry }, false)}
+            onTag={(tag) => say({ tag: tag || undefined }, true)}
+            onOpen={(entry) => say({ entry })}
           />
         )}
       </div>
@@ -62,7 +59,7 @@ export default function Models() {
         <InstallEntry
           key={search.entry}
           entry={search.entry}
-          onClose={() => go({ entry: undefined }, true)}
+          onClose={() => say({ entry: undefined }, true)}
         />
       )}
       {adds && <FromAddress onClose={() => setAdds(false)} />}

@@ -8,6 +8,7 @@ import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Empty, PageHead } from "@/kit/Panel";
 import { NodeStatus } from "@/kit/status";
+import { Tabs } from "@/kit/Tabs";
 import { Meters } from "@/pages/nodes/NodeRow";
 import { holds } from "@/pages/nodes/offers";
 import { Backends } from "@/pages/nodes/one/Backends";
@@ -20,7 +21,7 @@ import { Operations } from "@/pages/nodes/one/Operations";
 import { Processes } from "@/pages/nodes/one/Processes";
 import { Replicas } from "@/pages/nodes/one/Replicas";
 import { operationByNode } from "@/pages/nodes/roster";
-import { TABS } from "@/pages/nodes/search";
+import type { TABS } from "@/pages/nodes/search";
 import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
 import { hardwareOf, reasonOf } from "@/pages/nodes/words";
@@ -71,23 +72,12 @@ function Page({ node }: { node: NodeOut }) {
             <Under operation={operation} node={node} />
           </div>
         )}
-        <nav className="tabs" aria-label={`About ${node.name}`}>
-          {TABS.map((one) => (
-            <Link
-              key={one}
-              to="/nodes/$node"
-              params={{ node: node.name }}
-              search={{ tab: one }}
-              aria-current={one === tab ? "page" : undefined}
-            >
-              {LABELS[one]}
-            </Link>
-          ))}
-        </nav>
-        {tab === "overview" && <Overview node={node} />}
-        {tab === "backends" && <Backends node={node} />}
-        {tab === "logs" && <Logs node={node} />}
-        {tab === "operations" && <Operations node={node} />}
+        <Tabs label={`About ${node.name}`} tabs={LABELS} shown={tab}>
+          {tab === "overview" && <Overview node={node} />}
+          {tab === "backends" && <Backends node={node} />}
+          {tab === "logs" && <Logs node={node} />}
+          {tab === "operations" && <Operations node={node} />}
+        </Tabs>
       </div>
     </>
   );

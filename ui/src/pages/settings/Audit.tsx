@@ -10,11 +10,11 @@ import { Tag } from "@/kit/status";
 import { Trouble } from "@/kit/Trouble";
 import { audit } from "@/pages/settings/calls";
 import { shownEntries } from "@/pages/settings/listing";
-import { useAddress } from "@/pages/settings/useAddress";
+import { useAddress } from "@/shell/useAddress";
 import { clock } from "@/text/format";
 
 export function Audit() {
-  const [{ q = "" }, say] = useAddress();
+  const [{ q = "" }, say] = useAddress("/settings");
   const asked = useInfiniteQuery(audit);
   const entries = asked.data?.pages.flatMap((page) => page.entries) ?? [];
   const shown = shownEntries(entries, q);

@@ -7,10 +7,10 @@ import { Empty, Panel } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
 import { settings } from "@/pages/settings/calls";
 import { isSet, sectionsOf, valueWords, variableOf } from "@/pages/settings/listing";
-import { useAddress } from "@/pages/settings/useAddress";
+import { useAddress } from "@/shell/useAddress";
 
 export function Configuration() {
-  const [{ q = "", set = false }, say] = useAddress();
+  const [{ q = "", set = false }, say] = useAddress("/settings");
   const asked = useQuery(settings);
   return (
     <div className="stack">

@@ -6,7 +6,7 @@ import { Cluster } from "@/pages/settings/Cluster";
 import { Configuration } from "@/pages/settings/Configuration";
 import { Galleries } from "@/pages/settings/Galleries";
 import { Tokens } from "@/pages/settings/Tokens";
-import { useAddress } from "@/pages/settings/useAddress";
+import { useAddress } from "@/shell/useAddress";
 import "@/pages/settings/settings.css";
 
 const TABS = [
@@ -18,7 +18,7 @@ const TABS = [
 ] as const;
 
 export default function Settings() {
-  const [{ tab = "cluster" }, say] = useAddress();
+  const [{ tab = "cluster" }, say] = useAddress("/settings");
   return (
     <>
       <PageHead title="Settings" />

@@ -12,10 +12,10 @@ import { Pill, Tag } from "@/kit/status";
 import { revokeToken, tokens } from "@/pages/settings/calls";
 import { shownTokens, tokenState, tokenTone, usesWords } from "@/pages/settings/listing";
 import { TokenDialog } from "@/pages/settings/TokenDialog";
-import { useAddress } from "@/pages/settings/useAddress";
+import { useAddress } from "@/shell/useAddress";
 
 export function Tokens() {
-  const [{ all = false }, say] = useAddress();
+  const [{ all = false }, say] = useAddress("/settings");
   const asked = useQuery(tokens);
   const [isNew, setNew] = useState(false);
   const [revoked, revoke] = useState<TokenOut | null>(null);

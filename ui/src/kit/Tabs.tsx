@@ -1,0 +1,53 @@
+// The parts of one thing, of which one is shown. The address says which. Arrows move among the tabs, Enter opens one.
+import { Link } from "@tanstack/react-router";
+import { type KeyboardEvent, type ReactNode, useId } from "react";
+import { along } from "@/kit/roving";
+
+interface TabsProps<T extends string> {
+  /** What they are parts of: "About gpu-a". */
+  label: string;
+  /** Their words by what `tab` says in the address. The first is shown when it says nothing. */
+  tabs: Readonly<Record<T, string>>;
+  shown: T;
+  /** The part that is shown. */
+  children: ReactNode;
+}
+
+export function Tabs<T extends string>({ label, tabs, shown, children }: TabsProps<T>) {
+  const id = useId();
+  const names = Object.keys(tabs) as T[];
+  return (
+    <>
+      <div className="tabs" role="tablist" aria-label={label}>
+        {names.map((name, place) => (
+          <Link
+            key={name}
+            to="."
+            search={{ tab: place === 0 ? undefined : name } as never}
+            role="tab"
+            id={`${id}-${name}`}
+            aria-selected={name === shown}
+            aria-controls={name === shown ? `${id}-part` : undefined}
+            tabIndex={name === shown ? 0 : -1}
+            onKeyDown={onKeyDown}
+          >
+            {tabs[name]}
+          </Link>
+        ))}
+      </div>
+      <div role="tabpanel" id={`${id}-part`} aria-labelledby={`${id}-${shown}`}>
+        {children}
+      </div>
+    </>
+  );
+}
+
+function onKeyDown(event: KeyboardEvent<HTMLAnchorElement>) {
+  const here = event.currentTarget;
+  const all = [...(here.parentElement?.querySelectorAll<HTMLElement>('[role="tab"]') ?? [])];
+  const to = along(all.indexOf(here), event.key, all.length, "across");
+  if (to === null && event.key !== " ") return;
+  event.preventDefault();
+  if (to === null) here.click();
+  else all[to]?.focus();
+}

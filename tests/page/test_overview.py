@@ -12,11 +12,12 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.models.scene import models_of
 from tests.e2e.models.system import llama_folder
-from tests.page.support import Aside, Fleet, axe, come_in
+from tests.page.support import Aside, Fleet, Watched, axe, come_in
 
 MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
 LONG_MS = 120_000
+AWAY = re.compile(r"PostgreSQL is away since .* UTC: what is known is served, nothing can be changed\.")
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,35 @@ def test_a_failure_leads_to_its_operation_and_goes_when_it_is_dismissed(page: Pa
     page.goto(f"{fleet.url()}/app/")
     fleet.run(fleet.models.forget("stubborn"))
     expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+
+
+@pytest.mark.behaviour("PAGE-67")
+def test_that_postgresql_is_away_is_said_by_itself_and_so_is_that_it_is_back(
+    page: Page, fleet: Fleet, watched: Watched
+) -> None:
+    # Whatever the page reads anew meanwhile is refused.
+    watched.allow(r"status of 503")
+    fleet.run(fleet.models.put("steady"))
+    fleet.run(fleet.models.loaded("steady", "worker-1"))
+    numbers = page.get_by_role("region", name="The fleet in numbers")
+    expect(numbers.get_by_role("link", name="Replicas")).to_contain_text("loaded, of 1 model")
+    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    page.evaluate("window.isTheSamePage = true")
+    postgres = fleet.models.cluster.postgres
+
+    fleet.run(postgres.kill())
+    try:
+        expect(attention(page)).to_contain_text(AWAY)
+        # What is known is still shown, and is still served.
+        expect(numbers.get_by_role("link", name="Replicas")).to_contain_text("loaded, of 1 model")
+        fleet.run(fleet.models.answers("steady"))
+    finally:
+        fleet.run(postgres.start())
+    expect(attention(page).get_by_text(AWAY)).to_have_count(0)
+    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    assert page.evaluate("window.isTheSamePage") is True
+    fleet.run(fleet.models.cluster.become({"worker-1": "healthy", "worker-2": "healthy"}, on_bus=True))
+    fleet.run(fleet.models.forget("steady"))
 
 
 @pytest.mark.behaviour("PAGE-64")

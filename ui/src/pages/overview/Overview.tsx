@@ -58,7 +58,7 @@ function Fleet() {
 
 /** Says that all is well only when everything has been read that could say otherwise. */
 function Needs() {
-  const degraded = useQuery(cluster).data?.degraded;
+  const atFirst = useQuery(cluster).data?.degraded;
   const nodes = useQuery(nodesQuery).data;
   const operations = useQuery(operationsQuery).data;
   const intents = useQuery(intentsQuery).data;
@@ -67,7 +67,8 @@ function Needs() {
   const rules = useQuery(rulesQuery).data;
   const live = useQuery(liveQuery).data;
   const items = attention({
-    degraded: degraded ?? live?.degraded ?? [],
+    // That a part is away is no event, least of all when it is PostgreSQL: the live view tells it every second.
+    degraded: (live ? live.degraded : atFirst) ?? [],
     nodes: nodes ?? [],
     operations: operations ?? [],
     intents: intents ?? [],

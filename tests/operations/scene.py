@@ -178,7 +178,7 @@ async def listed(database: Database) -> list[str]:
 
 async def recorded(database: Database) -> list[str]:
     async with database.transaction() as tx:
-        return [operation.id for operation in await operation_store.list_history(tx)]
+        return [record.operation.id for record in await operation_store.list_history(tx)]
 
 
 async def owed(database: Database) -> list[Assignment]:

@@ -196,8 +196,9 @@ async def test_a_cancelled_operation_is_recorded_as_cancelled_without_an_error(
     await sql(database, "UPDATE operations SET error_code = 'internal', error_text = 'still trying'")
     await cancel(database, operation)
     async with database.transaction() as tx:
-        (record,) = await operation_store.list_history(tx)
+        (recorded,) = await operation_store.list_history(tx)
         (trace, *_) = await access_store.list_audit(tx, 1)
+    record = recorded.operation
     assert (record.state, record.fault, record.message) == (OperationState.CANCELLED, None, "Cancelled by ann.")
     assert record.finished_at is not None
     assert (trace["actor"], trace["action"], trace["target"]) == ("ann", "operation.cancel", operation.id)

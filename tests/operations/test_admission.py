@@ -300,7 +300,7 @@ async def test_the_node_of_a_node_scoped_operation_is_told_apart_from_the_name_o
     await set_state(database, operation, "completed")
     async with database.transaction() as tx:
         (record,) = await operation_store.list_history(tx)
-    for seen in (live, record):
+    for seen in (live, record.operation):
         assert (seen.subject, seen.scope_node, seen.scope_node_name) == ("corral@odd:name", node, "a")
     assert (await admit(database, asked("solo"))).operation.scope_node is None
 

@@ -85,7 +85,7 @@ async def test_the_record_is_read_page_by_page_without_gaps_also_when_many_end_a
     before = None
     while True:
         async with database.transaction() as tx:
-            page = await operation_store.list_history(tx, 3, before)
+            page = [record.operation for record in await operation_store.list_history(tx, 3, before)]
         if not page:
             break
         seen += [operation.id for operation in page]
@@ -101,6 +101,54 @@ async def test_lists_are_one_statement_each_however_many_operations_there_are(da
     assert len(await listed(database)) == 6
     assert len(await recorded(database)) == 4
     assert len(statements) == 2
+
+
+async def of_node(database: Database, node: str) -> list[str]:
+    async with database.transaction() as tx:
+        return [record.operation.id for record in await operation_store.list_history(tx, node=node)]
+
+
+@pytest.mark.behaviour("OP-3")
+async def test_the_record_of_a_node_has_what_was_done_on_it_alone_and_on_it_among_others(database: Database) -> None:
+    second, third = await put_nodes(database, "b", "c")
+    made = []
+    for wish in (asked(), asked("solo", nodes=("b",)), asked("solo", nodes=("c",)), asked("engine", nodes=("b", "c"))):
+        operation = await begun(database, wish)
+        await set_state(database, operation, "completed")
+        made.append(operation.id)
+    # One that ended before its targets were chosen is of the node that it was for.
+    early = (await admit(database, asked("solo", nodes=("b",)))).operation
+    await actions.cancel(database, early.id, "ann")
+    everywhere, on_b, on_c, on_both = made
+    assert await of_node(database, "b") == await of_node(database, second) == [early.id, on_both, on_b, everywhere]
+    assert await of_node(database, third.upper()) == [on_both, on_c, everywhere]
+    assert await of_node(database, "nobody") == await of_node(database, "\x00") == []
+    async with database.transaction() as tx:
+        newest, both, *_ = await operation_store.list_history(tx)
+    assert (newest.node_names, newest.node_count) == ((), 0)
+    assert (both.node_names, both.node_count) == (("b", "c"), 2)
+
+
+@pytest.mark.behaviour("OP-3")
+async def test_the_record_of_a_node_outlives_it_and_is_not_taken_for_that_of_its_namesake(database: Database) -> None:
+    (first,) = await put_nodes(database, "b")
+    operation = await begun(database, asked("engine"))
+    await set_state(database, operation, "completed")
+    await sql(database, "DELETE FROM nodes WHERE name = 'b'")
+    assert await of_node(database, "b") == await of_node(database, first) == [operation.id]
+    (second,) = await put_nodes(database, "b")
+    assert await of_node(database, "b") == await of_node(database, second) == []
+    assert await of_node(database, first) == [operation.id]
+
+
+async def test_of_many_nodes_the_record_names_the_first_and_counts_all(database: Database) -> None:
+    await put_nodes(database, *(f"n{number:02}" for number in range(30)))
+    operation = await begun(database, asked("engine"))
+    await set_state(database, operation, "completed")
+    async with database.transaction() as tx:
+        (record,) = await operation_store.list_history(tx)
+    assert record.node_names == ("a", *(f"n{number:02}" for number in range(19)))
+    assert record.node_count == 31
 
 
 @pytest.mark.behaviour("OPS-23")

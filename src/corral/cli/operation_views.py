@@ -157,7 +157,7 @@ def history_list(records: Sequence[RecordOut], now: datetime, *, colour: bool) -
             short(one.id),
             VERBS.get(one.kind, one.kind),
             one.name,
-            one.node_name or render.NONE,
+            one.node_name or _named(one),
             one.outcome,
             _took(one),
             f"{render.age(one.finished_at, now)} ago",
@@ -166,8 +166,18 @@ def history_list(records: Sequence[RecordOut], now: datetime, *, colour: bool) -
         ]
         for one in records
     ]
-    headers = ("ID", "WHAT", "NAME", "NODE", "OUTCOME", "TOOK", "ENDED", "BY", "MESSAGE")
+    headers = ("ID", "WHAT", "NAME", "NODES", "OUTCOME", "TOOK", "ENDED", "BY", "MESSAGE")
     return render.table(headers, rows, colour=colour)
+
+
+# As many names as a column of a table bears.
+NAMED_MAX = 3
+
+
+def _named(record: RecordOut) -> str:
+    shown = record.nodes[:NAMED_MAX]
+    more = record.node_count - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else render.NONE
 
 
 def _took(record: RecordOut) -> str:

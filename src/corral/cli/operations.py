@@ -9,7 +9,7 @@ import typer
 
 from corral.cli import render
 from corral.cli.command import Session, a_group, client_command
-from corral.cli.complete import operation_ids
+from corral.cli.complete import node_names, operation_ids
 
 if TYPE_CHECKING:
     from corral.wire.operations import RecordOut
@@ -135,12 +135,18 @@ async def show_history(
     session: Session,
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many, the newest first.")] = 50,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", metavar="NODE", help="Only what was done on this node.", autocompletion=node_names),
+    ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Forget what has ended.")] = False,
     is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Show what has ended, the newest first; or forget it."""
     from corral.cli.operation_views import history_list
 
+    if clear and node:
+        raise typer.BadParameter("--clear forgets everything that has ended, not only what was done on one node")
     if clear:
         await _clear(session, is_sure=is_sure)
         return
@@ -148,7 +154,7 @@ async def show_history(
     before: str | None = None
     stale: str | None = None
     while len(records) < limit:
-        page = await session.client.operations.history(limit=min(200, limit - len(records)), before=before)
+        page = await session.client.operations.history(limit=min(200, limit - len(records)), before=before, node=node)
         records += page.operations
         before, stale = page.next, page.stale or stale
         if before is None:
@@ -158,7 +164,7 @@ async def show_history(
     elif records:
         render.write(history_list(records, session.now(), colour=render.has_colour(sys.stdout)))
     else:
-        render.say("Nothing has ended yet.")
+        render.say(f"Nothing of {render.clean(node)} is on record." if node else "Nothing has ended yet.")
     if stale:
         render.say(render.clean(stale))
 

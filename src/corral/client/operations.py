@@ -83,8 +83,10 @@ class OperationCalls:
         call = Call(method="POST", path=operation_path(operation_id, "retry"), creates=True)
         return await self._transport.fetch(call, RetryOut)
 
-    async def history(self, *, limit: int = 50, before: str | None = None) -> HistoryOut:
-        parameters = {"limit": str(limit)} | ({"before": before} if before else {})
+    async def history(self, *, limit: int = 50, before: str | None = None, node: str | None = None) -> HistoryOut:
+        """`node`: only what this one was a target of."""
+        said = {"limit": str(limit), "before": before, "node": node}
+        parameters = {name: value for name, value in said.items() if value}
         return await self._transport.fetch(
             Call(method="GET", path="/api/operations/history", parameters=parameters), HistoryOut
         )

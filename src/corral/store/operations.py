@@ -13,7 +13,20 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Select, func, literal, literal_column, or_, select, text, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
@@ -27,12 +40,14 @@ from corral.domain.operation import (
     OperationNote,
     OperationState,
 )
-from corral.store.database import Transaction, as_uuid
+from corral.store.database import Transaction, as_uuid, is_storable
 from corral.store.operation_rows import to_operation, to_target
-from corral.store.schema import ID, NOW, TIME, operation_events, operations
+from corral.store.schema import ID, NOW, TIME, nodes, operation_events, operation_targets, operations
 
 LISTED_MAX = 1000
 HISTORY_MAX = 200
+# So many nodes of a record are named, the others are counted.
+RECORD_NODES_MAX = 20
 NOTES_MAX = 1000
 NOTE_LENGTH_MAX = 2000
 # One pass of the pruner stays short; the rest is for the next one.
@@ -192,14 +207,63 @@ _RECORDED = or_(
 )
 
 
-async def list_history(tx: Transaction, limit: int = 50, before: tuple[datetime, str] | None = None) -> list[Operation]:
-    """The record: last ended first. `before` is the end and the id of the last one that was shown."""
-    statement = select(operations).where(_RECORDED, operations.c.finished_at.is_not(None))
+_TARGETS_OF = "FROM operation_targets t WHERE t.operation_id = operations.id"
+_NODE_NAMES = literal_column(
+    "(SELECT coalesce(jsonb_agg(named.node_name), '[]'::jsonb)"  # noqa: S608 - no value in it
+    f" FROM (SELECT t.node_name {_TARGETS_OF} ORDER BY t.node_name, t.node LIMIT {RECORD_NODES_MAX}) named)",
+    JSONB,
+)
+_NODE_COUNT = literal_column(f"(SELECT count(*) {_TARGETS_OF})", BigInteger)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An operation that has ended, without its targets: the first of their nodes by name, and how many there were."""
+
+    operation: Operation
+    node_names: tuple[str, ...]
+    node_count: int
+
+
+async def list_history(
+    tx: Transaction, limit: int = 50, before: tuple[datetime, str] | None = None, *, node: str = ""
+) -> list[Recorded]:
+    """The record: last ended first. `before` is the end and the id of the last one that was shown.
+
+    `node`: only what that node was a target of, alone or among others. One that is there is meant by its id, so that
+    an earlier one of the same name is not taken for it; one that is gone is found by the id or the name that it had.
+    """
+    statement = select(operations, _NODE_NAMES.label("node_names"), _NODE_COUNT.label("node_count"))
+    statement = statement.where(_RECORDED, operations.c.finished_at.is_not(None))
+    if node:
+        statement = statement.where(await _is_of(tx, node))
     if before is not None:
         place = tuple_(literal(before[0], TIME), literal(as_uuid(before[1]), ID))
         statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < place)
     ordered = statement.order_by(operations.c.finished_at.desc(), operations.c.id.desc())
-    return [to_operation(row) for row in await tx.execute(ordered.limit(max(1, min(limit, HISTORY_MAX))))]
+    return [
+        Recorded(operation=to_operation(row), node_names=tuple(row.node_names), node_count=row.node_count)
+        for row in await tx.execute(ordered.limit(max(1, min(limit, HISTORY_MAX))))
+    ]
+
+
+async def _is_of(tx: Transaction, reference: str) -> ColumnElement[bool]:
+    """Whether an operation was about this node."""
+    if not is_storable(reference):
+        return literal(value=False)
+    known = as_uuid(reference)
+    node_id = None
+    for is_meant in ([nodes.c.id == known] if known else []) + [nodes.c.name == reference]:
+        node_id = node_id or (await tx.execute(select(nodes.c.id).where(is_meant))).scalar_one_or_none()
+    node_id = node_id or known
+    of_target = operation_targets.c.operation_id == operations.c.id
+    if node_id is not None:
+        # Not EXISTS: that one reads every target of every operation first. This looks each up by the primary key, and
+        # stops with the page.
+        count = select(func.count()).where(of_target, operation_targets.c.node == node_id).scalar_subquery()
+        return or_(operations.c.scope_node == node_id, count > 0)
+    has_name = operation_targets.c.node_name == reference
+    return or_(operations.c.scope_node_name == reference, exists().where(of_target, has_name))
 
 
 async def change(tx: Transaction, operation_id: OperationId, values: Mapping[str, Any]) -> Operation:

@@ -146,6 +146,10 @@ class RecordOut(Camel):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    nodes: list[str] = Field(
+        default_factory=list, description="Names of the nodes that it was for, as they were then; the first twenty."
+    )
+    node_count: int = Field(default=0, description="How many nodes it was for; 0 if it ended before any was chosen.")
 
 
 class HistoryOut(Lenient):

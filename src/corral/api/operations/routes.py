@@ -42,23 +42,32 @@ async def list_history(
     _: OperateIn,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
     before: Annotated[str, Query(max_length=100, description="The `next` of the page before.")] = "",
+    node: Annotated[
+        str,
+        Query(
+            max_length=255,
+            description="Id or name of a node: only what it was a target of, alone or among others. Also of a node that"
+            " is gone, by the id or the name that it had.",
+        ),
+    ] = "",
 ) -> HistoryOut:
-    """What has ended, the newest first. While PostgreSQL is away, what this frontend read last, marked as stale."""
+    """What has ended, the newest first. While PostgreSQL is away, what this frontend read last of all nodes, marked as
+    stale."""
     start = parse_cursor(before) if before else None
     try:
         async with parts.database.transaction() as tx:
-            page = await store.list_history(tx, limit, start)
+            page = await store.list_history(tx, limit, start, node=node)
     except StoreUnavailable:
         last = _last_page(request)
-        if last is None or before:
+        if last is None or before or node:
             raise
         stale = "PostgreSQL does not answer; this is what was read before."
         return last.model_copy(update={"stale": stale, "operations": last.operations[:limit], "next": None})
     answer = HistoryOut(
-        operations=[record_out(operation) for operation in page],
-        next=cursor_after(page[-1]) if len(page) == limit else None,
+        operations=[record_out(record) for record in page],
+        next=cursor_after(page[-1].operation) if len(page) == limit else None,
     )
-    if not before:
+    if not before and not node:
         request.app.state.history = answer
     return answer
 

@@ -18,6 +18,7 @@ from corral.domain.operation import (
     TargetState,
 )
 from corral.operations.admission import Admitted
+from corral.store.operations import Recorded
 from corral.wire.operations import (
     BuildOut,
     IntentOut,
@@ -88,13 +89,16 @@ def retry_out(admitted: Admitted) -> RetryOut:
     )
 
 
-def record_out(operation: Operation) -> RecordOut:
+def record_out(record: Recorded) -> RecordOut:
+    operation = record.operation
     return RecordOut(
         **_named(operation),
         outcome=outcome_of(operation),
         message=operation.message,
         started_at=operation.started_at,
         finished_at=operation.finished_at,
+        nodes=list(record.node_names),
+        node_count=record.node_count,
     )
 
 

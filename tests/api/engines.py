@@ -111,7 +111,8 @@ class Engines:
             LogLine(number=number, at="2026-01-02T12:00:00Z", stream="stdout", text=text)
             for number, text in enumerate(texts, start=wish.after + 1)
         ]
-        return Log(lines=tuple(found), first=1, next=wish.after + len(found))
+        there = len(self.lines.get(wish.key, ()))
+        return Log(lines=tuple(found), first=1, next=min(wish.after, there) + len(found))
 
     async def _install(self, delivery: Delivery[BackendCommand]) -> JobAccepted:
         command = delivery.message

@@ -135,6 +135,23 @@ async def test_a_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
 
 
 @pytest.mark.behaviour("API-24")
+async def test_a_log_that_has_begun_anew_says_so_and_begins_at_its_first_line(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    engines.prints("m#0", "of old", "and more")
+    async with open_stream(cluster.url, path=f"{LOG}/stream?after=1") as stream:
+        assert [((frame := await stream.next()).event, frame.id) for _ in range(2)] == [("hello", "1"), ("line", "2")]
+        engines.lines.clear()
+        engines.prints("m#0", "of another log")
+        assert [((frame := await stream.next()).event, frame.id) for _ in range(2)] == [("reset", "0"), ("line", "1")]
+    # The header is what a browser sends by itself later: it wins.
+    async with open_stream(cluster.url, path=f"{LOG}/stream?after=1", last_id="9") as stream:
+        seen = [await stream.next() for _ in range(3)]
+        assert [(frame.event, frame.id) for frame in seen] == [("hello", "0"), ("reset", "0"), ("line", "1")]
+    assert (await cluster.call("GET", f"{LOG}/stream?after=x"))[0] == 400
+
+
+@pytest.mark.behaviour("API-24")
 async def test_a_log_that_does_not_exist_is_404_and_a_number_that_is_none_is_400(
     cluster: RunningFrontend, engines: Engines
 ) -> None:

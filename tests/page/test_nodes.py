@@ -18,11 +18,13 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.processes import corral
 from tests.page.support import Fleet, Watched, axe, come_in
+from tests.worker.relay import Relay
 
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 800}
 TABS_MAX = 80
 MANY = 200
+MISSED = 450
 
 
 def open_page(page: Page, fleet: Fleet, path: str) -> None:
@@ -311,6 +313,40 @@ def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, t
     started.value.save_as(kept)
     assert kept.read_text().count("ready: prints") == 2
     fleet.run(fleet.models.forget("prints"))
+
+
+@pytest.mark.behaviour("PAGE-78")
+def test_a_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
+    page: Page, fleet: Fleet, watched: Watched
+) -> None:
+    watched.allow("net::ERR_|status of 503")
+    fleet.run(fleet.models.put("wordy"))
+    fleet.run(fleet.models.loaded("wordy", "worker-1"))
+    (folder,) = (path.parent for path in fleet.models.cluster.folder.glob("worker-1/**/key") if _is(path, "wordy#0"))
+    with fleet.aside.inside(Relay(fleet.url())) as relay:
+        fleet.run(relay.open())
+        come_in(page.context, relay.url)
+        page.goto(f"{relay.url}/app/nodes/worker-1?tab=logs&log=wordy%230")
+        lines = page.get_by_role("log", name="Output of wordy#0")
+        expect(lines.get_by_text("ready: wordy")).to_have_count(1)
+
+        # More than a stream begins with; and the browser gives up by itself after an answer that is no stream.
+        page.route("**/backend-logs/**", lambda route: route.fulfill(status=503))
+        with page.expect_request(re.compile(r"backend-logs/.*/stream\?after=\d+$")):
+            fleet.run(relay.close())
+        with (folder / "stdout.raw").open("a") as engine:
+            engine.writelines(f"word {number}.\n" for number in range(MISSED))
+        expect(page.get_by_text("The node does not answer.")).to_be_visible()
+        fleet.run(relay.open())
+        page.unroute("**/backend-logs/**")
+        expect(lines.get_by_text(re.compile(r"^word \d+\.$"))).to_have_count(MISSED)
+        expect(lines.get_by_text("ready: wordy")).to_have_count(1)
+        expect(page.get_by_text("follows", exact=True)).to_be_visible()
+    fleet.run(fleet.models.forget("wordy"))
+
+
+def _is(path: Path, key: str) -> bool:
+    return path.read_text() == key
 
 
 @pytest.mark.behaviour("PAGE-79")

@@ -35,6 +35,7 @@ function started(): Stream {
       },
     },
     ["node.approved"],
+    undefined,
     (address) => new Source(address) as unknown as EventSource,
   );
   stream.start();

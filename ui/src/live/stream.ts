@@ -1,4 +1,4 @@
-// The one stream of a tab. It reconnects by itself from where it stood, on whichever frontend answers.
+// A stream of the server. It reconnects by itself from where it stood, on whichever frontend answers.
 //
 // The browser's EventSource reconnects after a cut, and sends the last id; after an answer that is no stream (a
 // frontend that starts, a session that ended) it gives up, and then this does it, with `after` in the address.
@@ -34,6 +34,7 @@ export class Stream {
   constructor(
     private readonly listener: Listener,
     private readonly kinds: readonly string[],
+    private readonly address = "/api/stream",
     private readonly open: (address: string) => EventSource = (address) => new EventSource(address),
   ) {}
 
@@ -54,7 +55,7 @@ export class Stream {
   private connect(): void {
     this.source?.close();
     const source = this.open(
-      this.place ? `/api/stream?after=${encodeURIComponent(this.place)}` : "/api/stream",
+      this.place ? `${this.address}?after=${encodeURIComponent(this.place)}` : this.address,
     );
     this.source = source;
     const heard = (event: MessageEvent<string>) => this.heard(source, event);

@@ -9,7 +9,7 @@ export interface Line {
 
 export const KEPT = 2000;
 
-/** A stream that begins anew sends its last lines again; those that are there are left out. */
+/** Lines that are there already are left out. */
 export function withLines(before: readonly Line[], came: readonly Line[]): readonly Line[] {
   let last = before.at(-1)?.number ?? -1;
   const fresh: Line[] = [];

@@ -1,6 +1,7 @@
-// The output of one process, line by line, for as long as it is looked at. A stream that ends is opened again: the
-// browser does it after a cut, and this does it after an answer that was no stream (a node that is away).
+// The output of one process, line by line, for as long as it is looked at. After a cut, and after a time in which the
+// node was away, it goes on after the last line that came.
 import { useEffect, useState } from "react";
+import { type Connection, type Frame, Stream } from "@/live/stream";
 import { type Line, withLines } from "@/pages/nodes/one/loglines";
 
 export interface Log {
@@ -8,14 +9,12 @@ export interface Log {
   state: "opening" | "open" | "away";
 }
 
-const AGAIN_MS = 3000;
 const NOTHING: Log = { lines: [], state: "opening" };
+const STATES: Record<Connection, Log["state"]> = { connecting: "opening", open: "open", lost: "away" };
 
 export function useLog(node: string, key: string): Log {
   const [log, setLog] = useState(NOTHING);
   useEffect(() => {
-    let source: EventSource | undefined;
-    let again: number | undefined;
     let frame: number | undefined;
     let waiting: Line[] = [];
 
@@ -25,26 +24,29 @@ export function useLog(node: string, key: string): Log {
       waiting = [];
       setLog((before) => ({ ...before, lines: withLines(before.lines, came) }));
     };
-    const open = () => {
-      source = new EventSource(
-        `/api/nodes/${encodeURIComponent(node)}/backend-logs/${encodeURIComponent(key)}/stream`,
-      );
-      source.addEventListener("hello", () => setLog((before) => ({ ...before, state: "open" })));
-      source.addEventListener("line", (event: MessageEvent<string>) => {
-        waiting.push((JSON.parse(event.data) as { data: Line }).data);
-        frame ??= window.requestAnimationFrame(show);
-      });
-      source.addEventListener("error", () => {
-        if (source?.readyState !== EventSource.CLOSED) return;
-        setLog((before) => ({ ...before, state: "away" }));
-        again = window.setTimeout(open, AGAIN_MS);
-      });
+    const take = ({ kind, data }: Frame) => {
+      // The log itself has begun anew, and its numbers with it.
+      if (kind === "reset") {
+        waiting = [];
+        setLog((before) => ({ ...before, lines: [] }));
+      }
+      if (kind !== "line") return;
+      waiting.push((data as { data: Line }).data);
+      frame ??= window.requestAnimationFrame(show);
     };
+    const stream = new Stream(
+      {
+        onFrame: take,
+        onConnection: (connection) => setLog((before) => ({ ...before, state: STATES[connection] })),
+        onRefused: () => undefined,
+      },
+      ["line"],
+      `/api/nodes/${encodeURIComponent(node)}/backend-logs/${encodeURIComponent(key)}/stream`,
+    );
     setLog(NOTHING);
-    open();
+    stream.start();
     return () => {
-      source?.close();
-      window.clearTimeout(again);
+      stream.stop();
       if (frame !== undefined) window.cancelAnimationFrame(frame);
     };
   }, [node, key]);

@@ -19,7 +19,7 @@ from corral.store.tenant_schema import usage
 # An hour of 2026.
 HOUR = 494_000
 KEY = "0198c0de-0000-7000-8000-000000000001"
-CHAT: Bucket = (HOUR, KEY, "llama", "chat")
+CHAT: Bucket = (HOUR, KEY, "llama", "chat", "node-1")
 
 
 def answered(**changes: Any) -> Answered:
@@ -65,7 +65,7 @@ async def counted(database: Database) -> dict[Bucket, Sums]:
     async with database.transaction() as tx:
         rows = await tx.execute(select(usage))
         return {
-            (int(row.hour.timestamp()) // HOUR_S, row.key_id, row.model, row.call): Sums(
+            (int(row.hour.timestamp()) // HOUR_S, row.key_id, row.model, row.call, row.node): Sums(
                 **{name: getattr(row, name) for name in names}
             )
             for row in rows

@@ -191,6 +191,6 @@ async def _check(database: Database, root: Path, acts: list[tuple[int, str]]) ->
         await machine.play(place, act)
     await machine.end()
     mine = {bucket: sums for bucket, sums in (await counted(database)).items() if bucket[1] == key_id}
-    expected = {(HOUR, key_id, "llama", "chat"): sums_of(machine.answered)} if machine.answered else {}
+    expected = {(HOUR, key_id, "llama", "chat", "node-1"): sums_of(machine.answered)} if machine.answered else {}
     assert mine == expected
     assert list(root.iterdir()) == []

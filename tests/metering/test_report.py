@@ -29,7 +29,12 @@ async def _count(database: Database, buckets: Buckets, batch: int = 1) -> None:
 
 def _buckets() -> Buckets:
     """Two keys, two models, three hours on two days: one request in the first, two in the second, and so on."""
-    places = [(HOUR + hour, key, model, "chat") for hour in (0, 1, 24) for key in ("a", "b") for model in ("m", "n")]
+    places = [
+        (HOUR + hour, key, model, "chat", f"on-{model}")
+        for hour in (0, 1, 24)
+        for key in ("a", "b")
+        for model in ("m", "n")
+    ]
     return {place: sums_of(number) for number, place in enumerate(places, start=1)}
 
 
@@ -59,6 +64,14 @@ async def test_usage_is_summed_by_whatever_is_asked_for(database: Database) -> N
         (BEGIN + timedelta(hours=24),): 19,
     }
     assert await _rows(database, By.USER, By.CALL) == {("", "chat"): 78}
+    on_m = 1 + 3 + 5 + 7 + 9 + 11
+    assert await _rows(database, By.NODE) == {("on-m",): on_m, ("on-n",): 78 - on_m}
+    assert await _rows(database, By.NODE, By.DAY) == {
+        ("on-m", first_day): 1 + 3 + 5 + 7,
+        ("on-m", first_day + timedelta(days=1)): 9 + 11,
+        ("on-n", first_day): 2 + 4 + 6 + 8,
+        ("on-n", first_day + timedelta(days=1)): 10 + 12,
+    }
 
 
 @pytest.mark.behaviour("GW-168")
@@ -81,7 +94,7 @@ async def test_a_time_counts_from_its_hour_and_until_before_its_hour(database: D
 @pytest.mark.behaviour("GW-168")
 async def test_pages_tell_every_row_once_and_in_order(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await _count(database, _buckets())
-    question = UsageQuestion(since=BEGIN, by=(By.MODEL, By.HOUR, By.KEY))
+    question = UsageQuestion(since=BEGIN, by=(By.NODE, By.HOUR, By.KEY))
     whole = (await reporting.report(database, question)).rows
     assert len(whole) == 12
     for size in (1, 3, 4, 5, 12, 13):
@@ -93,7 +106,7 @@ async def test_pages_tell_every_row_once_and_in_order(database: Database, monkey
 
 async def test_old_usage_is_forgotten(database: Database) -> None:
     now = int(SystemClock().wall().timestamp()) // HOUR_S
-    await _count(database, {(hour, "a", "m", "chat"): sums_of(1) for hour in (now, now - 24 * 10)})
+    await _count(database, {(hour, "a", "m", "chat", "n"): sums_of(1) for hour in (now, now - 24 * 10)})
     async with database.transaction() as tx:
         assert await store.prune(tx, 9 * 24 * 3600.0) == 1
         assert await store.prune(tx, 9 * 24 * 3600.0) == 0
@@ -155,6 +168,35 @@ async def test_usage_as_csv_has_every_row_and_no_formulas(
     today = SystemClock().wall().date().isoformat()
     assert rows[0]["at"] == f"{today}T00:00:00+00:00"
     assert list(rows[0]) == ["key_id", "key", "user", "model", "at", *Sums.__dataclass_fields__]
+
+
+@pytest.mark.behaviour("GW-168")
+async def test_usage_is_told_by_the_name_of_the_node_also_to_the_holder_of_a_key(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, name="one", scope="infer")
+    for node in ("gpu-a", "gpu-a", "gpu-b"):
+        await _used(frontend, key_id=made["id"], node_name=node)
+    await _used(frontend, key_id=made["id"], node_name="", replica_id="", status=503)
+    await frontend.core.metering.tick()
+    _, told = await frontend.call("GET", "/api/usage?by=node,day")
+    assert [(row["node"], row["requests"]) for row in told["rows"]] == [("", 1), ("gpu-a", 2), ("gpu-b", 1)]
+    _, text = await frontend.call("GET", "/api/me/usage?by=node&format=csv", key=made["key"])
+    assert [(row["node"], row["errors"]) for row in csv.DictReader(io.StringIO(text))] == [
+        ("", "1"),
+        ("gpu-a", "0"),
+        ("gpu-b", "0"),
+    ]
+
+
+@pytest.mark.behaviour("GW-171")
+async def test_a_key_says_when_it_was_last_used(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, name="one", scope="infer")
+    assert made["last_used_at"] is None
+    await _used(frontend, key_id=made["id"])
+    await frontend.core.metering.tick()
+    _, shown = await frontend.call("GET", f"/api/keys/{made['id']}")
+    assert datetime.fromisoformat(shown["last_used_at"]) >= datetime.fromisoformat(made["created_at"])
+    _, listed = await frontend.call("GET", "/api/keys")
+    assert [key["last_used_at"] for key in listed if key["id"] == made["id"]] == [shown["last_used_at"]]
 
 
 @pytest.mark.behaviour("GW-169")

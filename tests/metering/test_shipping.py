@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, insert, select
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.access import SESSION_KEY_PREFIX
 from corral.domain.errors import StoreUnavailable
+from corral.domain.usage import HOUR_S
 from corral.metering import lines
 from corral.metering.shipping import Metering, Step
 from corral.store.database import Database
 from corral.store.schema import api_keys
 from corral.store.tenant_schema import usage, usage_spools, users
-from tests.metering.scene import CHAT, KEY, answered, counted, files, leave, metering, sums_of
+from tests.metering.scene import CHAT, HOUR, KEY, answered, counted, files, leave, metering, sums_of
 
 # Nobody listens on port 1 of the loopback.
 AWAY = "postgresql://postgres@127.0.0.1:1/nothing"
@@ -194,6 +196,24 @@ async def test_a_damaged_leftover_counts_as_far_as_it_can_be_read_and_is_kept(da
     assert files(root) == sorted([f"{dead.spool_id}-1.damaged", f"{next_one.spool_id}/1.lines"])
 
 
+@pytest.mark.behaviour("GW-163")
+async def test_what_a_version_without_nodes_left_is_counted_on_no_node(database: Database, root: Path) -> None:
+    made = await _started(database, root)
+    _answer(made, 1)
+    path = root / made.spool_id / "1.lines"
+    # As it was written until then; one of them is a line of sums.
+    old = (
+        b'[494000,"0198c0de-0000-7000-8000-000000000001","llama","chat",1,0,10,4,5,0]\n'
+        b'[494000,"0198c0de-0000-7000-8000-000000000001","llama","chat",2,0,20,8,10,0]\n'
+    )
+    path.write_bytes(old + path.read_bytes())
+    leave(made)
+    next_one = await _started(database, root)
+    await next_one.tick()
+    assert await counted(database) == {CHAT: sums_of(1), (HOUR, KEY, "llama", "chat", ""): sums_of(3)}
+    assert files(root) == [f"{next_one.spool_id}/1.lines"], "nothing of it is taken for damage"
+
+
 @pytest.mark.behaviour("GW-166")
 async def test_a_long_leftover_is_summed_up_while_postgresql_is_away(database: Database, root: Path) -> None:
     dead = await _started(database, root)
@@ -277,6 +297,91 @@ async def test_names_of_key_and_user_are_kept_with_what_they_used_after_both_are
     async with database.transaction() as tx:
         row = (await tx.execute(select(usage.c.key_name, usage.c.user_name, usage.c.requests))).one()
     assert tuple(row) == ("laptop", "ada", 2)
+
+
+async def _put_key(database: Database, key_id: str = KEY) -> None:
+    key = {"id": key_id, "name": "laptop", "hash": f"h {key_id}", "prefix": "ck_1", "created_by": "test"}
+    async with database.transaction() as tx:
+        await tx.execute(insert(api_keys).values(**key))
+
+
+async def _last_used(database: Database) -> datetime | None:
+    async with database.transaction() as tx:
+        at: datetime | None = (
+            await tx.execute(select(api_keys.c.last_used_at).where(api_keys.c.id == KEY))
+        ).scalar_one()
+    return at
+
+
+async def _now(database: Database) -> datetime:
+    async with database.transaction() as tx:
+        now: datetime = (await tx.execute(select(func.corral_now()))).scalar_one()
+    return now
+
+
+@pytest.mark.behaviour("GW-171")
+@pytest.mark.parametrize("hours_ago", [0, 1])
+async def test_a_key_was_last_used_when_what_it_used_was_counted(
+    database: Database, root: Path, hours_ago: int
+) -> None:
+    await _put_key(database)
+    assert await _last_used(database) is None
+    made = await _started(database, root)
+    before = await _now(database)
+    made.spool.answered(answered(began_at=before.timestamp() - hours_ago * HOUR_S))
+    await made.tick()
+    at = await _last_used(database)
+    assert at is not None
+    assert before <= at <= await _now(database)
+
+
+@pytest.mark.behaviour("GW-171")
+async def test_what_comes_late_tells_the_end_of_its_hour_and_takes_nothing_back(database: Database, root: Path) -> None:
+    await _put_key(database)
+    made = await _started(database, root)
+    # In one batch the last hour is the one that tells.
+    for hour in (HOUR, HOUR - 5):
+        made.spool.answered(answered(began_at=hour * HOUR_S + 12.5))
+    await made.tick()
+    end = datetime.fromtimestamp((HOUR + 1) * HOUR_S, UTC)
+    assert await _last_used(database) == end
+    made.spool.answered(answered(began_at=(HOUR - 1) * HOUR_S + 12.5))
+    await made.tick()
+    assert await _last_used(database) == end
+    made.spool.answered(answered(began_at=(HOUR + 2) * HOUR_S + 12.5))
+    await made.tick()
+    assert await _last_used(database) == end + timedelta(hours=2)
+
+
+@pytest.mark.behaviour("GW-171")
+async def test_a_batch_that_is_counted_already_says_nothing_of_its_key(database: Database, root: Path) -> None:
+    made = await _started(database, root)
+    await made._count("spool", 4, {CHAT: sums_of(1)})
+    await _put_key(database)
+    assert not await made._count("spool", 4, {CHAT: sums_of(1)})
+    assert await _last_used(database) is None
+
+
+@pytest.mark.behaviour("GW-163")
+async def test_spools_that_have_the_same_keys_in_another_order_do_not_wait_for_each_other(
+    database: Database, root: Path
+) -> None:
+    ids = [SystemIds().new_id() for _ in range(20)]
+    for key_id in ids:
+        await _put_key(database, key_id)
+    several = [await _started(database, root) for _ in range(4)]
+    now = SystemClock().wall().timestamp()
+
+    async def work(made: Metering, order: list[str]) -> None:
+        for _ in range(5):
+            for key_id in order:
+                made.spool.answered(answered(key_id=key_id, began_at=now))
+            await made.tick()
+
+    async with asyncio.TaskGroup() as group:
+        for place, made in enumerate(several):
+            group.create_task(work(made, ids if place % 2 else ids[::-1]))
+    assert sum(sums.requests for sums in (await counted(database)).values()) == 4 * 5 * len(ids)
 
 
 async def test_a_spool_is_one_row_however_many_batches_it_has(database: Database, root: Path) -> None:

@@ -42,7 +42,6 @@ COUNTED = {
     "a stream that its client left": (answered(status=499, origin=Origin.CLIENT), ONE),
     "an engine's refusal": (answered(status=400, origin=Origin.CLIENT), replace(ONE, errors=1)),
     "an engine's failure": (answered(status=500, origin=Origin.ENGINE), replace(ONE, errors=1)),
-    "no replica in time": (answered(status=503, origin=Origin.GATEWAY, replica_id=""), replace(ONE, errors=1)),
     "tokens counted by events": (answered(is_estimated=True), replace(ONE, estimated_tokens=5)),
     "an engine that tells no tokens": (
         answered(prompt_tokens=None, cached_tokens=None, completion_tokens=None),
@@ -79,7 +78,14 @@ def test_what_was_refused_before_a_replica_is_not_counted(record: Answered, fold
     assert (folder / "1.lines").read_bytes() == b""
 
 
-def test_sums_are_kept_apart_by_hour_key_model_and_call(folder: Path) -> None:
+@pytest.mark.behaviour("GW-160")
+def test_what_found_no_replica_in_time_is_counted_on_no_node(folder: Path) -> None:
+    made = _opened(folder)
+    made.answered(answered(status=503, origin=Origin.GATEWAY, replica_id="", node_name=""))
+    assert _batch(made) == {(HOUR, KEY, "llama", "chat", ""): replace(ONE, errors=1)}
+
+
+def test_sums_are_kept_apart_by_hour_key_model_call_and_node(folder: Path) -> None:
     made = _opened(folder)
     for change in (
         {},
@@ -88,14 +94,16 @@ def test_sums_are_kept_apart_by_hour_key_model_and_call(folder: Path) -> None:
         {"key_id": "other"},
         {"model": 'a "quoted" größe'},
         {"call": "embeddings"},
+        {"node_name": "node-2"},
     ):
         made.answered(answered(**change))
     expected = {
         CHAT: sums_of(2),
-        (HOUR + 1, KEY, "llama", "chat"): ONE,
-        (HOUR, "other", "llama", "chat"): ONE,
-        (HOUR, KEY, 'a "quoted" größe', "chat"): ONE,
-        (HOUR, KEY, "llama", "embeddings"): ONE,
+        (HOUR + 1, KEY, "llama", "chat", "node-1"): ONE,
+        (HOUR, "other", "llama", "chat", "node-1"): ONE,
+        (HOUR, KEY, 'a "quoted" größe', "chat", "node-1"): ONE,
+        (HOUR, KEY, "llama", "embeddings", "node-1"): ONE,
+        (HOUR, KEY, "llama", "chat", "node-2"): ONE,
     }
     assert lines.read(folder / "1.lines").buckets == expected
     assert _batch(made) == expected
@@ -135,6 +143,10 @@ def test_a_last_line_that_is_half_written_is_dropped_and_no_other(kept: int, fol
         b'[494000,"k\\u0000","m","chat",1,0,1,1,1,1]',
         b'[494000,null,"m","chat",1,0,1,1,1,1]',
         b"\xff\xfe",
+        b'[494000,"k","m",1,0,1,1,1,1]',
+        b'[494000,"k","m","chat","node","more",1,0,1,1,1,1]',
+        b'[494000,"k","m","chat",null,1,0,1,1,1,1]',
+        b'[494000,"k","m","chat","%s",1,0,1,1,1,1]' % (b"n" * 256),
     ],
 )
 def test_a_whole_line_that_cannot_be_read_is_told_and_the_others_count(damage: bytes, tmp_path: Path) -> None:
@@ -243,10 +255,10 @@ def test_without_disk_and_database_memory_is_bounded_and_every_request_counts(
     made = _opened(tmp_path / "file" / "spool-1")
     assert made.trouble is not None
     for number in range(30):
-        made.answered(answered(key_id=f"key-{number}"))
+        made.answered(answered(key_id=f"key-{number}", node_name=f"node-{number}"))
     batch = _batch(made)
     assert len(batch) == 11
-    assert batch[HOUR, "", "llama", "chat"] == sums_of(20)
+    assert batch[HOUR, "", "llama", "chat", ""] == sums_of(20)
     assert sum(sums.requests for sums in batch.values()) == 30
 
 

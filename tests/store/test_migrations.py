@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -165,6 +166,45 @@ async def test_a_migration_that_fails_leaves_the_database_empty(empty: Database)
         assert (await tx.execute(text("SELECT to_regclass('nodes')"))).scalar() is None
         await tx.execute(text("DROP TABLE audit"))
     assert await migrate(empty, SystemClock()) is True
+
+
+def _upgrade_to(connection: Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrate_module._DIRECTORY))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+@pytest.mark.behaviour("MIG-5")
+async def test_usage_that_was_counted_before_nodes_were_is_kept_and_tells_when_keys_were_used(empty: Database) -> None:
+    async with empty.transaction() as tx:
+        await tx.connection.run_sync(_upgrade_to, "0005")
+        await tx.execute(
+            text(
+                "INSERT INTO api_keys (id, name, hash, prefix, created_by)"
+                " SELECT gen_random_uuid(), name, name, 'ck_1', 'test' FROM unnest(ARRAY['old', 'now', 'unused']) name"
+            )
+        )
+        await tx.execute(
+            text(
+                "INSERT INTO usage (hour, key_id, model, call, requests)"
+                " SELECT date_trunc('hour', corral_now()) - make_interval(hours => ago), CAST(id AS text), 'm', 'c', 1"
+                " FROM api_keys, generate_series(0, 500) ago WHERE name = 'now' OR (name = 'old' AND ago >= 3)"
+            )
+        )
+    assert await migrate(empty, SystemClock()) is True
+    async with empty.transaction() as tx:
+        kept = await tx.execute(text("SELECT node, sum(requests), count(*) FROM usage GROUP BY node"))
+        assert [tuple(row) for row in kept] == [("", 999, 999)]
+        used = await tx.execute(
+            text(
+                "SELECT name, last_used_at = date_trunc('hour', corral_now()) - interval '2 hours' AS is_then"
+                " FROM api_keys"
+            )
+        )
+        assert {row.name: row.is_then for row in used} == {"old": True, "now": False, "unused": None}
+        ahead = await tx.execute(text("SELECT count(*) FROM api_keys WHERE last_used_at > corral_now()"))
+        assert ahead.scalar_one() == 0
 
 
 @pytest.mark.behaviour("MIG-4")

@@ -27,6 +27,7 @@ _FIELDS = {
     By.MODEL: ("model",),
     By.USER: ("user_name",),
     By.CALL: ("call",),
+    By.NODE: ("node",),
     By.DAY: ("at",),
     By.HOUR: ("at",),
 }
@@ -49,7 +50,7 @@ async def _question(
     ] = None,
     until: Annotated[datetime | None, Query(alias="to", description="Not included. Default: now.")] = None,
     by: Annotated[
-        str, Query(max_length=100, description="One or more of key, model, user, call, and day or hour.")
+        str, Query(max_length=100, description="One or more of key, model, user, call, node, and day or hour.")
     ] = "model",
 ) -> UsageQuestion:
     question = UsageQuestion(

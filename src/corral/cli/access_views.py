@@ -48,12 +48,18 @@ def key_list(keys: Sequence[KeyOut], now: datetime, *, colour: bool) -> str:
             key.state,
             key.scope,
             ", ".join(key.models) if key.models is not None else "every",
+            _last_used(key, now),
             render.until(key.expires_at, now),
             f"{render.age(key.created_at, now)} ago by {key.created_by}",
         ]
         for key in keys
     ]
-    return render.table(("ID", "NAME", "KEY", "STATE", "SCOPE", "MODELS", "EXPIRES", "CREATED"), rows, colour=colour)
+    headers = ("ID", "NAME", "KEY", "STATE", "SCOPE", "MODELS", "LAST USED", "EXPIRES", "CREATED")
+    return render.table(headers, rows, colour=colour)
+
+
+def _last_used(key: KeyOut, now: datetime) -> str:
+    return f"{render.age(key.last_used_at, now)} ago" if key.last_used_at else "never"
 
 
 def key_in_full(key: KeyOut, now: datetime, *, colour: bool) -> str:
@@ -64,6 +70,7 @@ def key_in_full(key: KeyOut, now: datetime, *, colour: bool) -> str:
         "state": key.state,
         "scope": key.scope,
         "models": (", ".join(key.models) or "none") if key.models is not None else "every one",
+        "last used": _last_used(key, now),
         "expires": render.until(key.expires_at, now),
         "created": f"{render.age(key.created_at, now)} ago by {key.created_by}",
     }

@@ -27,7 +27,7 @@ async def _show_usage(
     session: Session,
     *,
     by: Annotated[
-        str, typer.Option("--by", metavar="WHAT", help="One or more of key, model, user, call, and day or hour.")
+        str, typer.Option("--by", metavar="WHAT", help="One or more of key, model, user, call, node, and day or hour.")
     ] = "model",
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", help="7d, 24h, or a day such as 2026-11-01 (UTC).")

@@ -123,6 +123,8 @@ class ApiKey:
     limits: tuple[KeyLimit, ...] = ()
     # Until when the secret before this one works; None: there is none that does.
     previous_until: datetime | None = None
+    # None: never.
+    last_used_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

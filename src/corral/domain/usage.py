@@ -1,4 +1,4 @@
-"""What was used: sums over the requests of an hour, of a key, of a model, of a kind of call."""
+"""What was used: sums over the requests of an hour, of a key, of a model, of a kind of call, on a node."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 HOUR_S = 3600
 
-# What requests are summed by: the hour in which they began (hours since the epoch), key, model, call. A plain tuple,
-# because one is made for every request.
-Bucket: TypeAlias = tuple[int, str, str, str]
+# What requests are summed by: the hour in which they began (hours since the epoch), key, model, call, and the name that
+# the node had (empty: none was reached). A plain tuple, because one is made for every request.
+Bucket: TypeAlias = tuple[int, str, str, str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +49,7 @@ class By(StrEnum):
     MODEL = "model"
     USER = "user"
     CALL = "call"
+    NODE = "node"
     DAY = "day"
     HOUR = "hour"
 
@@ -77,4 +78,5 @@ class UsageRow:
     user_name: str = ""
     model: str = ""
     call: str = ""
+    node: str = ""
     sums: Sums

@@ -19,7 +19,7 @@ SUFFIX = ".lines"
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 # What the columns hold. A line that says more is none of ours.
-_LENGTHS = (64, 255, 32)
+_LENGTHS = (64, 255, 32, 255)
 _HOURS_MAX = 10_000_000
 _DIGITS_MAX = 15
 _NUMBERS = tuple(Sums.__dataclass_fields__)
@@ -63,11 +63,12 @@ def read(path: Path) -> Found:
 def _parse_place(place: bytes) -> Bucket | None:
     try:
         hour, *texts = json.loads(place + b"]")
-        key_id, model, call = texts
+        # Versions before nodes were counted wrote lines without one; they are still on disks.
+        key_id, model, call, node = texts if len(texts) == len(_LENGTHS) else (*texts, "")
     except (ValueError, TypeError):
         return None
     is_ours = type(hour) is int and 0 <= hour <= _HOURS_MAX and all(map(_is_text, texts, _LENGTHS))
-    return (hour, key_id, model, call) if is_ours else None
+    return (hour, key_id, model, call, node) if is_ours else None
 
 
 def _is_text(value: Any, most: int) -> bool:

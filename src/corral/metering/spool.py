@@ -28,7 +28,7 @@ from corral.ports.runtime import Clock
 log = structlog.get_logger(__name__)
 
 LOCK = "lock"
-# A file is read as a whole after a crash. This many bytes are some 170,000 requests and less than a second of reading.
+# A file is read as a whole after a crash. This many bytes are some 150,000 requests and less than a second of reading.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 # Sums of one batch in memory: some 20 MB.
 BUCKETS_MAX = 50_000
@@ -118,7 +118,7 @@ class Spool:
     def answered(self, record: Answered) -> None:
         if not is_counted(record):
             return
-        bucket = (int(record.began_at) // HOUR_S, record.key_id, record.model, record.call)
+        bucket = (int(record.began_at) // HOUR_S, record.key_id, record.model, record.call, record.node_name)
         entry = self._buckets.get(bucket) or self._enter(bucket)
         prompt, cached = record.prompt_tokens or 0, record.cached_tokens or 0
         completion = record.completion_tokens or 0
@@ -208,9 +208,9 @@ class Spool:
             if self._file is not None:
                 self.close_batch()
             else:
-                # Neither the disk nor PostgreSQL takes them: the model is kept, whose it was is not.
-                hour, _, model, call = bucket
-                bucket = (hour, "", model, call)
+                # Neither the disk nor PostgreSQL takes them: the model is kept, whose it was and where is not.
+                hour, _, model, call, _ = bucket
+                bucket = (hour, "", model, call, "")
         return self._buckets.setdefault(bucket, _Open(lines.head(bucket)))
 
     def _write(self, line: bytes) -> None:

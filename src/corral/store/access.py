@@ -132,6 +132,7 @@ def _to_key(row: Any) -> ApiKey:
         models=_to_models(row),
         limits=_to_limits(row),
         previous_until=row.previous_until if row.has_previous else None,
+        last_used_at=row.last_used_at,
     )
 
 

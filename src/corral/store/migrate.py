@@ -14,7 +14,7 @@ from corral.domain.errors import Conflict
 from corral.ports.runtime import Clock
 from corral.store.database import Database
 
-HEAD = "0005"
+HEAD = "0006"
 _LOCK = 0x636F7272616C  # "corral" in ASCII
 _DIRECTORY = Path(__file__).parent / "migrations"
 

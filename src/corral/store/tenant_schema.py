@@ -70,6 +70,8 @@ usage = Table(
     Column("key_id", String(64), primary_key=True),
     Column("model", String(255), primary_key=True),
     Column("call", String(32), primary_key=True),
+    # Its name when it answered; empty: none was reached, or it was counted before there was this column.
+    Column("node", String(255), primary_key=True, server_default=""),
     Column("key_name", String(100), nullable=False, server_default=""),
     Column("user_name", String(255), nullable=False, server_default=""),
     Column("requests", BigInteger, nullable=False, server_default=text("0")),

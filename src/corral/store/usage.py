@@ -30,8 +30,9 @@ from corral.domain.usage import Buckets, By, Sums, UsageQuestion, UsageRow
 from corral.store.database import Transaction
 from corral.store.tenant_schema import usage, usage_spools
 
-# Rows are locked in one order, so that two spools cannot wait for each other. A key that is gone keeps the names under
-# which it was counted before.
+# Rows are locked in one order, of keys too, so that two spools cannot wait for each other. A key that is gone keeps the
+# names under which it was counted before. When a key was last used is told by the time at which a batch is counted that
+# comes at once, by the end of its hour for one that comes late; neither takes anything back.
 _COUNT = text("""
     WITH told AS (
         INSERT INTO usage_spools AS s (id, batch) VALUES (:spool, :batch)
@@ -40,12 +41,12 @@ _COUNT = text("""
         RETURNING 1
     ), said AS (
         SELECT * FROM jsonb_to_recordset(CAST(:sums AS jsonb)) AS s(
-            hour bigint, key_id text, model text, call text, requests bigint, errors bigint,
+            hour bigint, key_id text, model text, call text, node text, requests bigint, errors bigint,
             prompt_tokens bigint, cached_tokens bigint, completion_tokens bigint, estimated_tokens bigint)
     ), counted AS (
-        INSERT INTO usage AS u (hour, key_id, model, call, key_name, user_name, requests, errors,
+        INSERT INTO usage AS u (hour, key_id, model, call, node, key_name, user_name, requests, errors,
                                 prompt_tokens, cached_tokens, completion_tokens, estimated_tokens)
-        SELECT to_timestamp(said.hour * 3600), said.key_id, said.model, said.call,
+        SELECT to_timestamp(said.hour * 3600), said.key_id, said.model, said.call, said.node,
                coalesce(k.name, CASE WHEN p.id IS NOT NULL THEN 'session' END, ''), coalesce(p.name, ''),
                said.requests, said.errors,
                said.prompt_tokens, said.cached_tokens, said.completion_tokens, said.estimated_tokens
@@ -53,8 +54,8 @@ _COUNT = text("""
           LEFT JOIN api_keys k ON CAST(k.id AS text) = said.key_id
           LEFT JOIN users p ON p.id = k.user_id OR said.key_id = :session || CAST(p.id AS text)
          WHERE EXISTS (SELECT 1 FROM told)
-         ORDER BY said.hour, said.key_id, said.model, said.call
-        ON CONFLICT (hour, key_id, model, call) DO UPDATE
+         ORDER BY said.hour, said.key_id, said.model, said.call, said.node
+        ON CONFLICT (hour, key_id, model, call, node) DO UPDATE
            SET key_name = coalesce(nullif(excluded.key_name, ''), u.key_name),
                user_name = coalesce(nullif(excluded.user_name, ''), u.user_name),
                requests = u.requests + excluded.requests,
@@ -63,6 +64,18 @@ _COUNT = text("""
                cached_tokens = u.cached_tokens + excluded.cached_tokens,
                completion_tokens = u.completion_tokens + excluded.completion_tokens,
                estimated_tokens = u.estimated_tokens + excluded.estimated_tokens
+    ), seen AS (
+        SELECT k.id, CASE WHEN s.hour >= floor(extract(epoch FROM corral_now()) / 3600) - 1 THEN corral_now()
+                          ELSE to_timestamp((s.hour + 1) * 3600) END AS at
+          FROM api_keys k
+          JOIN (SELECT key_id, max(hour) AS hour FROM said GROUP BY key_id) s ON s.key_id = CAST(k.id AS text)
+         WHERE EXISTS (SELECT 1 FROM told)
+         ORDER BY k.id
+           FOR NO KEY UPDATE OF k
+    ), used AS (
+        UPDATE api_keys k SET last_used_at = seen.at
+          FROM seen
+         WHERE k.id = seen.id AND (k.last_used_at IS NULL OR k.last_used_at < seen.at)
     )
     SELECT EXISTS (SELECT 1 FROM told)
 """).bindparams(
@@ -76,8 +89,8 @@ _COUNT = text("""
 async def count(tx: Transaction, spool_id: str, batch: int, buckets: Buckets) -> bool:
     """Add the sums of a batch; False: this batch, or a later one of its spool, is counted already."""
     said = [
-        {"hour": hour, "key_id": key_id, "model": model, "call": call, **asdict(sums)}
-        for (hour, key_id, model, call), sums in buckets.items()
+        {"hour": hour, "key_id": key_id, "model": model, "call": call, "node": node, **asdict(sums)}
+        for (hour, key_id, model, call, node), sums in buckets.items()
     ]
     told = await tx.execute(_COUNT, {"spool": spool_id, "batch": batch, "sums": json.dumps(said)})
     return bool(told.scalar_one())
@@ -89,11 +102,20 @@ _GROUPS: dict[By, ColumnElement[Any]] = {
     By.MODEL: usage.c.model,
     By.USER: usage.c.user_name,
     By.CALL: usage.c.call,
+    By.NODE: usage.c.node,
     By.DAY: func.date_trunc("day", usage.c.hour, "UTC", type_=usage.c.hour.type),
     By.HOUR: usage.c.hour,
 }
 # Where each of them goes in a row.
-_FIELDS = {By.KEY: "key_id", By.MODEL: "model", By.USER: "user_name", By.CALL: "call", By.DAY: "at", By.HOUR: "at"}
+_FIELDS = {
+    By.KEY: "key_id",
+    By.MODEL: "model",
+    By.USER: "user_name",
+    By.CALL: "call",
+    By.NODE: "node",
+    By.DAY: "at",
+    By.HOUR: "at",
+}
 
 
 def _sums() -> list[ColumnElement[Any]]:

@@ -147,6 +147,9 @@ class KeyOut(Lenient):
     models: list[str] | None = Field(default=None, description="Patterns of what it may ask; null: every model.")
     limits: list[LimitOut] = Field(default=[])
     previous_until: datetime | None = Field(default=None, description="The secret before this one works until then.")
+    last_used_at: datetime | None = Field(
+        default=None, description="When it last asked a model, as far as that is counted; null: never."
+    )
 
 
 class KeyMade(KeyOut):

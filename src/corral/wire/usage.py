@@ -31,6 +31,7 @@ class UsageRowOut(SumsOut):
     user: str | None = None
     model: str | None = None
     call: str | None = Field(default=None, examples=["chat"])
+    node: str | None = Field(default=None, description="The name that it had then; empty: no node was reached.")
 
 
 class UsageOut(Lenient):

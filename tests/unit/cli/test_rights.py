@@ -96,7 +96,11 @@ def test_a_key_is_shown_with_what_it_may_and_how_much(corral, frontend):
         assert text in out
     assert json.loads(corral("keys", "show", "ci", "--json").out)["limits"][1]["tokens_per_month"] == 7
     listed = corral("keys", "list").out.splitlines()
-    assert listed[0].split() == ["ID", "NAME", "KEY", "STATE", "SCOPE", "MODELS", "EXPIRES", "CREATED"]
+    assert listed[0].split() == ["ID", "NAME", "KEY", "STATE", "SCOPE", "MODELS", "LAST", "USED", "EXPIRES", "CREATED"]
+    # Used, and expiring.
+    assert listed[1].count("never") == 2
+    frontend.on("GET /api/keys", json_answer([shown | {"last_used_at": NOON.isoformat()}]))
+    assert corral("keys", "list").out.splitlines()[1].count("never") == 1
 
 
 @pytest.mark.behaviour("GW-130")

@@ -3369,6 +3369,11 @@ export interface components {
              */
             key: string;
             /**
+             * Last Used At
+             * @description When it last asked a model, as far as that is counted; null: never.
+             */
+            last_used_at?: string | null;
+            /**
              * Limits
              * @default []
              */
@@ -3423,6 +3428,11 @@ export interface components {
             expires_at: string | null;
             /** Id */
             id: string;
+            /**
+             * Last Used At
+             * @description When it last asked a model, as far as that is counted; null: never.
+             */
+            last_used_at?: string | null;
             /**
              * Limits
              * @default []
@@ -6043,6 +6053,11 @@ export interface components {
              * Password
              * @description Without one they hold keys, but cannot log in.
              */
+            /**
+             * Node
+             * @description The name that it had then; empty: no node was reached.
+             */
+            node?: string | null;
             password?: string | null;
             /**
              * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
@@ -7235,7 +7250,7 @@ export interface operations {
     my_usage_api_me_usage_get: {
         parameters: {
             query?: {
-                /** @description One or more of key, model, user, call, and day or hour. */
+                /** @description One or more of key, model, user, call, node, and day or hour. */
                 by?: string;
                 /** @description csv tells all rows, json the first 10,000. */
                 format?: components["schemas"]["Format"];
@@ -9349,7 +9364,7 @@ export interface operations {
     usage_api_usage_get: {
         parameters: {
             query?: {
-                /** @description One or more of key, model, user, call, and day or hour. */
+                /** @description One or more of key, model, user, call, node, and day or hour. */
                 by?: string;
                 /** @description csv tells all rows, json the first 10,000. */
                 format?: components["schemas"]["Format"];

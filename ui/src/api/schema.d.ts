@@ -6035,6 +6035,11 @@ export interface components {
             key_id?: string | null;
             /** Model */
             model?: string | null;
+            /**
+             * Node
+             * @description The name that it had then; empty: no node was reached.
+             */
+            node?: string | null;
             /** Prompt Tokens */
             prompt_tokens: number;
             /**
@@ -6053,11 +6058,6 @@ export interface components {
              * Password
              * @description Without one they hold keys, but cannot log in.
              */
-            /**
-             * Node
-             * @description The name that it had then; empty: no node was reached.
-             */
-            node?: string | null;
             password?: string | null;
             /**
              * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models

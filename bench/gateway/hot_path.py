@@ -57,20 +57,23 @@ ADDRESS = "127.0.0.1:9"
 _TEXT = "Tell me something that I do not know about horses, please, and be brief about it. " * 3
 
 
-def request(*, is_stream: bool) -> bytes:
-    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": _TEXT}], "max_tokens": EVENTS}
+def request(*, is_stream: bool, more: str = "") -> bytes:
+    text = _TEXT + more
+    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": EVENTS}
     body = json.dumps(asked | ({"stream": True} if is_stream else {}), separators=(",", ":")).encode()
     lines = ("host: 127.0.0.1:8080", "content-type: application/json", "accept: */*", "user-agent: bench")
     head = "\r\n".join(("POST /v1/chat/completions HTTP/1.1", *lines, f"authorization: Bearer {KEY}"))
     return f"{head}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
-def answer() -> list[bytes]:
+def answer(more: str = "") -> list[bytes]:
     said = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "word " * 140}, "finish_reason": "stop"}],
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "word " * 140 + more}, "finish_reason": "stop"}
+        ],
         "usage": {"prompt_tokens": 20, "completion_tokens": 140, "total_tokens": 160},
     }
     body = json.dumps(said, separators=(",", ":")).encode()
@@ -185,10 +188,19 @@ async def _nothing(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("a request was not plain", scope, receive, send)
 
 
-def measured(scene: Scene, asked: bytes, answered: list[bytes], turns: int) -> float:
+Said = tuple[bytes, list[bytes]]
+
+
+def questions() -> list[Said]:
+    """No two that follow each other have the same lengths, as it is with people."""
+    return [(request(is_stream=False, more="." * at), answer("!" * at)) for at in (0, 7, 3, 40)]
+
+
+def measured(scene: Scene, said: list[Said], turns: int) -> float:
     """Microseconds of a request. The best turn is the one that nobody disturbed; a collection of garbage is none."""
     best = float("inf")
-    for _ in range(ROUNDS * turns):
+    for at in range(ROUNDS * turns):
+        asked, answered = said[at % len(said)]
         before = time.process_time()
         scene.turn(asked, answered)
         best = min(best, time.process_time() - before)
@@ -203,14 +215,15 @@ async def main(what: str) -> None:
         gc.set_threshold(YOUNG_OBJECTS)
         if what == "profile":
             profile = cProfile.Profile()
-            scene.turn(request(is_stream=False), answer())
+            said = questions()
+            scene.turn(*said[0])
             profile.enable()
-            for _ in range(TURNS):
-                scene.turn(request(is_stream=False), answer())
+            for at in range(TURNS):
+                scene.turn(*said[at % len(said)])
             profile.disable()
             pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(100)
-        json_us = measured(scene, request(is_stream=False), answer(), TURNS)
-        stream_us = measured(scene, request(is_stream=True), stream(), 2) if what != "json" else 0.0
+        json_us = measured(scene, questions(), TURNS)
+        stream_us = measured(scene, [(request(is_stream=True), stream())], 2) if what != "json" else 0.0
         print(json.dumps({"json_us": json_us, "stream_us": stream_us, "events": EVENTS}))
 
 

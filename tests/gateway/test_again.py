@@ -56,6 +56,21 @@ async def test_the_same_head_in_pieces_and_ahead_of_its_answer(
 
 
 @pytest.mark.behaviour("GW-41")
+async def test_bodies_of_every_length_under_a_head_that_differs_in_nothing_else(
+    frontend: RunningFrontend, engine: MisbehavingEngine
+) -> None:
+    words = ["a" * size for size in (1, 2000, 0, 70_000, 9, 10_000, 1)]
+    async with wire(frontend) as opened:
+        for word in words:
+            opened.send(_saying(word))
+            assert (await opened.answer()).status == 200
+        # A length that is not that of what follows: the rest is another request, and none of ours.
+        opened.write(request(_saying("one")) + get("/healthz"))
+        assert [(await opened.answer()).status for _ in range(2)] == [200, 200]
+    assert _words(engine) == [*words, "one"]
+
+
+@pytest.mark.behaviour("GW-41")
 async def test_a_head_that_differs_in_one_letter_is_read(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     other_key = ADMIN_KEY[:-1] + ("x" if ADMIN_KEY[-1] != "x" else "y")
     right = request(CHAT)

@@ -16,7 +16,6 @@ from corral.api.openai.asked import CALLS, Asked, preferred_wait_s, trace_contex
 
 # How the requests begin that are ours.
 BEGINNINGS = tuple(f"POST {path} ".encode() for path in CALLS)
-END = b"\r\n\r\n"
 HEAD_BYTES_MAX = 32 * 1024
 HEADERS_MAX = 100
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")

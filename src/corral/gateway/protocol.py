@@ -25,8 +25,9 @@ from corral.api.openai.asked import wish_later, wish_now
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
-from corral.gateway.head import END, HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, has_bare_feed, read_head
+from corral.gateway.head import HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, has_bare_feed, read_head
 from corral.runtime.guard import Failed, attempt
+from corral.runtime.mould import END, Mould, mould_of
 from corral.serving.exchange import Exchange
 from corral.serving.gateway import STOPPING, Wish, as_error
 
@@ -110,10 +111,9 @@ class GatewayProtocol(HttpToolsProtocol):
         # Of our request.
         self._raw_head = b""
         self._head: Head | None = None
-        # The head of the last request, if one that begins with the same bytes may be taken at a glance, and how long
-        # such a request is. Never again after uvicorn was asked something here.
-        self._again = b""
-        self._again_bytes = 0
+        # Of the head of the last request, if one like it may be taken at a glance: never again after uvicorn was asked
+        # something here.
+        self._mould: Mould | None = None
         self._is_all_ours = True
         self._pieces: list[bytes] = []
         self._left_bytes = 0
@@ -148,10 +148,12 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._has_moved = True
-        again = self._again
-        if again and len(data) == self._again_bytes and self._at == _IDLE and data.startswith(again):
-            self._take_again(data)
-        elif self._at == _ANSWERING:
+        if self._at == _IDLE and self._mould is not None:
+            body_at = self._mould.fit(data)
+            if 0 < body_at <= len(data) <= body_at + DOUBTFUL_BYTES:
+                self._take_again(data, body_at)
+                return
+        if self._at == _ANSWERING:
             self._keep(data)
         elif _BODY <= self._at <= _DRAINING:
             self._take_body(data)
@@ -241,7 +243,7 @@ class GatewayProtocol(HttpToolsProtocol):
     # uvicorn's parser, listened to
 
     def on_message_begin(self) -> None:
-        self._is_all_ours, self._again = False, b""
+        self._is_all_ours, self._mould = False, None
         self._is_their_message = self._is_their_head = True
         self._their_head_bytes = 0
         self._since = self.board.parts.clock.monotonic()
@@ -271,12 +273,12 @@ class GatewayProtocol(HttpToolsProtocol):
 
     # Our request
 
-    def _take_again(self, data: bytes) -> None:
-        """A whole request, and its head is byte for byte that of the one before: most clients that stay do this."""
+    def _take_again(self, data: bytes, body_at: int) -> None:
+        """A whole request whose head is that of the one before, but for its length: what most clients send that stay."""
         if self._early or self.flow.write_paused or self.board.parts.not_ready() is not None:
             self._take(self._early + data)
         else:
-            self._answer(data[len(self._again) :])
+            self._answer(data[body_at:])
 
     def _take_head(self, data: bytes, end: int) -> bytes:
         """What of `data` is behind the request."""
@@ -288,10 +290,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._give(data)
             return b""
         self._raw_head, self._head = raw, head
-        if self._is_all_ours and head.size_bytes <= DOUBTFUL_BYTES:
-            self._again, self._again_bytes = raw, end + head.size_bytes
-        else:
-            self._again = b""
+        self._mould = mould_of(raw) if self._is_all_ours else None
         rest_bytes = len(data) - end
         if rest_bytes >= head.size_bytes <= INFERENCE_BODY_BYTES_MAX:
             body_end = end + head.size_bytes

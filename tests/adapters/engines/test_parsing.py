@@ -8,7 +8,7 @@ from typing import Any
 
 import h11
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.adapters.engines.connection import Connection
@@ -223,3 +223,43 @@ def test_the_parser_is_let_go_with_its_connection() -> None:
     connection.connection_made(Transport())
     connection.connection_lost(None)
     assert not hasattr(connection, "_parser")
+
+
+def told_in_turn(answers: list[bytes]) -> list[Told]:
+    """On one connection, each in one read, as long as it is kept."""
+    owner, transport, told = Owner(), Transport(), []
+    connection: Any = Connection(owner, CALL.address)
+    connection.connection_made(transport)
+    for answer in answers:
+        owner.has_kept, listener = False, Listener()
+        connection.carry(HttpLine(CALL, b"", listener))
+        connection.data_received(answer)
+        if not listener.is_over and not transport.is_aborted:
+            connection.eof_received()
+        told.append(Told(listener.status, listener.headers, listener.body, listener.error is None))
+        if not owner.has_kept:
+            break
+    connection.connection_lost(None)
+    return told
+
+
+@st.composite
+def alike(draw: st.DrawFn, answer: bytes) -> bytes:
+    """As an engine answers next: with another body, and now and then with something else about it."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    other = draw(st.just(body) | st.binary(max_size=60))
+    head = head.replace(b": %d" % len(body), b": %d" % draw(st.sampled_from([len(other)] * 8 + [len(body), 3])))
+    at = draw(st.none() | st.none() | st.integers(0, len(head)))
+    if at is not None:
+        head = head[:at] + draw(st.sampled_from([b"", b" ", b"0", b"x", b"\r\n", b":"])) + head[at + 1 :]
+    return head + end + other
+
+
+@pytest.mark.behaviour("GW-41")
+@settings(max_examples=400)
+@given(st.data())
+def test_an_answer_is_heard_alike_whatever_came_before_it_on_its_connection(data: st.DataObject) -> None:
+    first = data.draw(answers())
+    said = [first, *(data.draw(alike(first)) for _ in range(data.draw(st.integers(1, 4))))]
+    told = told_in_turn(said)
+    assert told == [told_by_us([answer])[0] for answer in said[: len(told)]]

@@ -17,6 +17,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from corral.adapters.engines.line import NOBODY, HttpLine
 from corral.ports.engines import EngineLost
+from corral.runtime.mould import END, Mould, mould_of
 
 # Of the head of an answer, of its interim answers, and of what may stand between two pieces of a body (sizes of chunks,
 # last lines). Far above what any engine sends.
@@ -31,7 +32,8 @@ _SIGNS_OF_LIFE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 _HOP_BY_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-connection", b"te", b"trailer", b"upgrade")
 )
-_SPECIAL = _HOP_BY_HOP | {b"transfer-encoding", b"content-length"}
+_LENGTH = b"content-length"
+_SPECIAL = _HOP_BY_HOP | {b"transfer-encoding", _LENGTH}
 
 # How far an answer has come. Plain numbers: members of an enum cost several times as much to look at.
 _HEAD, _BODY, _DONE = range(3)
@@ -65,10 +67,13 @@ class Connection(asyncio.Protocol):
         "_framing",
         "_headers",
         "_hear",
+        "_is_interim",
         "_is_kept",
         "_is_last",
         "_is_paused",
         "_line",
+        "_mould",
+        "_moulded",
         "_named",
         "_owner",
         "_parser",
@@ -92,6 +97,9 @@ class Connection(asyncio.Protocol):
         # It has carried a whole call before this one.
         self._is_kept = False
         self._is_paused = False
+        # Of an answer that came whole in one read, its status, and the lines of its head without the length.
+        self._mould: Mould | None = None
+        self._moulded: tuple[int, list[tuple[bytes, bytes]]] = (0, [])
 
     # What lines and owners do
 
@@ -110,6 +118,8 @@ class Connection(asyncio.Protocol):
         # The line of the head that says where the body ends.
         self._framing = b""
         self._is_last = False
+        # Another answer came before this one's.
+        self._is_interim = False
         # Taken in since the hearer has last heard of it.
         self._unheard_bytes = 0
         line.connection = self
@@ -159,6 +169,12 @@ class Connection(asyncio.Protocol):
             # Nobody has asked it.
             self.close()
             return
+        is_first = self._phase == _HEAD and not self._unheard_bytes
+        if is_first and self._mould is not None:
+            body_at = self._mould.fit(data)
+            if body_at:
+                self._take_again(self._line, data[body_at:])
+                return
         self._unheard_bytes += len(data)
         try:
             self._feed(data)
@@ -169,9 +185,33 @@ class Connection(asyncio.Protocol):
         if self._pieces:
             self._tell()
         if self._phase == _DONE:
+            if is_first:
+                self._learn(data)
             self._end(is_clean=True)
         elif self._unheard_bytes > HEAD_BYTES_MAX:
             self._lose("sent more than 64 KiB that is no answer")
+
+    def _take_again(self, line: HttpLine, body: bytes) -> None:
+        """A whole answer with the head of one before, but for its length: the parser has nothing to say about it."""
+        self._phase = _DONE
+        line.body = b""
+        status, headers = self._moulded
+        try:
+            line.hearer.on_head(status, [*headers, (_LENGTH, b"%d" % len(body))])
+            if body:
+                self._hear(body)
+        except BaseException:
+            self._lose("was not understood")
+            raise
+        self._end(is_clean=True)
+
+    def _learn(self, data: bytes) -> None:
+        """The next answer may begin like this one."""
+        mould = None
+        if self._framing == _LENGTH and not self._is_last and not self._is_interim:
+            mould = mould_of(data[: data.find(END) + len(END)])
+        self._mould = mould if mould is not None and mould.fit(data) else None
+        self._moulded = (self._status, [line for line in self._headers if line[0] != _LENGTH])
 
     def eof_received(self) -> None:
         """The transport closes itself after this."""
@@ -244,7 +284,7 @@ class Connection(asyncio.Protocol):
         if self._framing:
             raise _Unfit("gave its answer two lengths")
         self._framing = name
-        if name == b"content-length":
+        if name == _LENGTH:
             self._headers.append((name, value))
         elif value.strip().lower() != b"chunked":
             raise _Unfit("coded its answer in a way that it was not asked for")
@@ -255,6 +295,7 @@ class Connection(asyncio.Protocol):
             raise _Unfit(f"answered with a status that there is not ({status})")
         if status == 101:
             raise _Unfit("wanted to speak another protocol")
+        self._is_interim = True
         self._headers = []
         self._named = []
         self._framing = b""

@@ -1,0 +1,65 @@
+"""What fits into the mould of a head is that head with another length, and one whole message."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.runtime.mould import mould_of
+
+HEAD = b"POST / HTTP/1.1\r\nhost: a\r\nContent-Length: %d\r\nx-more: 1\r\n\r\n"
+
+
+def message(size: int, body: bytes | None = None) -> bytes:
+    return HEAD % size + (b"x" * size if body is None else body)
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000))
+def test_the_same_head_with_another_length_fits_and_says_where_its_body_begins(before: int, now: int) -> None:
+    mould = mould_of(HEAD % before)
+    assert mould is not None
+    assert mould.fit(message(now)) == len(HEAD % now)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        message(3, b"xx"),
+        message(3, b"xxxx"),
+        message(3).replace(b"x-more", b"x-less"),
+        message(3).replace(b"host", b"Host"),
+        message(3).replace(b"POST", b"GET "),
+        message(3).replace(b": 3\r", b": +3\r"),
+        message(3).replace(b": 3\r", b": 3 \r"),
+        message(3).replace(b": 3\r", b": \r"),
+        message(3).replace(b": 3\r", b":  3\r"),
+        message(3).replace(b": 3\r", b": 0x3\r"),
+        message(3).replace(b": 3\r", b": 3\n\r"),
+        message(3).replace(b": 3\r", b": \xb2\r"),
+        message(3).replace(b": 3\r", b": 0000000000000003\r"),
+        message(3)[:-4],
+        HEAD[:20],
+        b"",
+    ],
+)
+def test_nothing_else_fits(other: bytes) -> None:
+    mould = mould_of(HEAD % 10)
+    assert mould is not None
+    assert mould.fit(message(3))
+    assert mould.fit(other) == 0
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 3\r\nContent-Length: 3\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 3\r\ncontent-length-of-what: 3\r\n\r\n",
+        b"POST / HTTP/1.1\r\nx: content-length: 3\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 3, 3\r\n\r\n",
+    ],
+)
+def test_a_head_without_one_plain_length_makes_no_mould(head: bytes) -> None:
+    assert mould_of(head) is None

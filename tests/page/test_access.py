@@ -96,12 +96,14 @@ def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet
     assert axe(page) == []
 
     async def is_counted() -> bool:
-        status, used = await fleet.models.call("GET", "/api/usage?by=key,day")
-        return status == 200 and any(each.get("key") == "shop" for each in used["rows"])
+        status, keys = await fleet.models.call("GET", "/api/keys")
+        return status == 200 and any(key["name"] == "shop" and key["last_used_at"] for key in keys)
 
     fleet.run(eventually(is_counted, within_s=60))
     page.reload()
-    expect(line).to_contain_text("today")
+    used = line.locator("dl > div", has_text="Last used")
+    expect(used.locator("time")).to_be_visible()
+    expect(used).not_to_contain_text("never")
 
 
 @pytest.mark.behaviour("PAGE-125")

@@ -78,6 +78,22 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
     assert {row["key"]: row["requests"] for row in rows}.items() >= {"shop": "3", "mill": "1"}.items()
 
+    nodes = {row["node"]: row["requests"] for row in fleet.get("/api/usage?by=node")["rows"]}
+    node, requests = max(nodes.items(), key=lambda item: (item[0] != "", item[1]))
+    page.locator("fieldset.segments label", has_text="Nodes").click()
+    page.get_by_role("button", name=node, exact=True).click()
+    assert cells(page, node)[0] == str(requests)
+    assert "by=node" in page.url
+    assert f"only={node}" in page.url
+    page.reload()
+    expect(page.get_by_role("heading", name="By node")).to_be_visible()
+    expect(page.get_by_role("img", name=f"{requests} request")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export CSV").click()
+    download.value.save_as(file)
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    assert sum(int(row["requests"]) for row in rows if row["node"] == node) == requests
+
 
 @pytest.mark.behaviour("PAGE-128")
 def test_who_may_only_ask_models_sees_their_own_and_what_is_left(context: BrowserContext, fleet: Fleet) -> None:

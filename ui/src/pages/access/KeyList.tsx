@@ -1,15 +1,15 @@
 // Every key, and the dialogs that are about one of them.
 import { useQuery } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useState } from "react";
 import type { KeyMade, KeyOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Confirm } from "@/kit/Confirm";
 import { Empty } from "@/kit/Panel";
 import { useToast } from "@/kit/toasts";
-import { keys, revokeKey, usedByDay } from "@/pages/access/calls";
+import { keys, revokeKey } from "@/pages/access/calls";
 import { KeyDialog } from "@/pages/access/KeyDialog";
 import { KeyRow } from "@/pages/access/KeyRow";
-import { lastUsed, shownKeys } from "@/pages/access/listing";
+import { shownKeys } from "@/pages/access/listing";
 import { RotateDialog } from "@/pages/access/RotateDialog";
 import { SecretDialog } from "@/pages/access/SecretDialog";
 import { useMe } from "@/shell/me";
@@ -22,8 +22,6 @@ export function KeyList() {
   const me = useMe();
   const toast = useToast();
   const asked = useQuery(keys);
-  const used = useQuery(usedByDay);
-  const usedAt = useMemo(() => lastUsed(used.data?.rows ?? []), [used.data]);
   const [made, setMade] = useState<KeyMade | null>(null);
   const [about, ask] = useState<Asked | null>(null);
   const close = () => ask(null);
@@ -40,7 +38,6 @@ export function KeyList() {
                 <KeyRow
                   key={key.id}
                   entry={key}
-                  used={used.data ? { at: usedAt.get(key.id) } : null}
                   isOwn={key.id === me.key_id}
                   onEdit={() => say({ key: key.id })}
                   onRotate={() => ask({ kind: "rotate", key })}

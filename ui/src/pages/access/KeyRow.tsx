@@ -4,19 +4,17 @@ import { Ago } from "@/kit/Ago";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Pill, Tag } from "@/kit/status";
-import { limitWords, toneOf, usedWords, works } from "@/pages/access/listing";
+import { limitWords, toneOf, works } from "@/pages/access/listing";
 
 interface KeyRowProps {
   entry: KeyOut;
-  /** Null: not known yet. */
-  used: { at: string | undefined } | null;
   isOwn: boolean;
   onEdit: () => void;
   onRotate: () => void;
   onRevoke: () => void;
 }
 
-export function KeyRow({ entry, used, isOwn, onEdit, onRotate, onRevoke }: KeyRowProps) {
+export function KeyRow({ entry, isOwn, onEdit, onRotate, onRevoke }: KeyRowProps) {
   const canChange = entry.state !== "revoked";
   return (
     <li className={works(entry) ? "access-row" : "access-row access-ended"} aria-label={entry.name}>
@@ -46,7 +44,9 @@ export function KeyRow({ entry, used, isOwn, onEdit, onRotate, onRevoke }: KeyRo
           )}
         </Fact>
         <Fact name="Owner">{entry.user_name ?? "nobody"}</Fact>
-        <Fact name="Last used">{used ? usedWords(used.at) : "–"}</Fact>
+        <Fact name="Last used">
+          <Ago at={entry.last_used_at} />
+        </Fact>
         <Ends entry={entry} />
       </dl>
       <div className="row access-actions">

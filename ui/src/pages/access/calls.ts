@@ -1,7 +1,7 @@
 // Keys and users: what is read, and what can be done.
 import { queryOptions } from "@tanstack/react-query";
 import { answer, api } from "@/api/client";
-import type { KeyIn, KeyPatch, UsageOut, UserIn, UserPatch } from "@/api/schema";
+import type { KeyIn, KeyPatch, UserIn, UserPatch } from "@/api/schema";
 
 export const keys = queryOptions({
   queryKey: ["keys"] as const,
@@ -11,20 +11,6 @@ export const keys = queryOptions({
 export const users = queryOptions({
   queryKey: ["users"] as const,
   queryFn: () => answer(api.GET("/api/users")),
-});
-
-const DAY_MS = 86_400_000;
-const USED_DAYS = 30;
-
-/** By key and day: when each was last used. A day is as exact as it is told here. */
-export const usedByDay = queryOptions({
-  queryKey: ["usage", "keys"] as const,
-  queryFn: async () => {
-    const from = new Date(Date.now() - USED_DAYS * DAY_MS).toISOString();
-    // Also CSV is described there, as text.
-    return (await answer(api.GET("/api/usage", { params: { query: { by: "key,day", from } } }))) as UsageOut;
-  },
-  staleTime: 60_000,
 });
 
 const key = (key_id: string) => ({ params: { path: { key_id } } });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { KeyOut, UsageRowOut } from "@/api/schema";
-import { curlOf, firstAllowed, fits, lastUsed, limitWords, shownKeys, usedWords } from "./listing";
+import type { KeyOut } from "@/api/schema";
+import { curlOf, firstAllowed, fits, limitWords, shownKeys } from "./listing";
 
 const key = (name: string, state = "active", more: Partial<KeyOut> = {}): KeyOut => ({
   id: name,
@@ -32,17 +32,6 @@ test("limits are said with their measure, and with the model if they are of one"
   const all = { model: "", requests_per_minute: 60, tokens_per_day: 100_000 };
   expect(limitWords(all)).toEqual(["60 requests a minute", "100K tokens a day"]);
   expect(limitWords({ model: "big", tokens_per_month: 5 })).toEqual(["big: 5 tokens a month"]);
-});
-
-test("the last use is the newest day of a key", () => {
-  const row = (key_id: string, at: string) => ({ key_id, at }) as UsageRowOut;
-  const found = lastUsed([row("a", "2026-11-02T00:00:00Z"), row("a", "2026-11-01T00:00:00Z")]);
-  expect(found.get("a")).toBe("2026-11-02T00:00:00Z");
-  const now = Date.parse("2026-11-03T01:00:00Z");
-  expect(usedWords(found.get("a"), now)).toBe("yesterday");
-  expect(usedWords("2026-11-03T00:00:00Z", now)).toBe("today");
-  expect(usedWords("2026-10-24T00:00:00Z", now)).toBe("10 days ago");
-  expect(usedWords(undefined, now)).toBe("not in 30 days");
 });
 
 test("patterns are those of a shell", () => {

@@ -1,5 +1,5 @@
 // Which keys and users are shown, in which order, and what is said of each.
-import type { KeyOut, LimitOut, UsageRowOut, UserOut } from "@/api/schema";
+import type { KeyOut, LimitOut, UserOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { count } from "@/text/format";
 
@@ -42,27 +42,6 @@ export function limitWords(limit: LimitOut): string[] {
     const value = limit[measure];
     return value == null ? [] : [`${of}${count(value)} ${unit}`];
   });
-}
-
-/** The last day on which each key was used, by the key's id. */
-export function lastUsed(rows: UsageRowOut[]): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const row of rows) {
-    if (!row.key_id || !row.at) continue;
-    const known = found.get(row.key_id);
-    if (!known || row.at > known) found.set(row.key_id, row.at);
-  }
-  return found;
-}
-
-const DAY_MS = 86_400_000;
-
-/** Usage is kept by the hour and told here by the day of UTC: nothing finer is promised. */
-export function usedWords(day: string | undefined, now: number = Date.now()): string {
-  if (!day) return "not in 30 days";
-  const days = Math.floor(now / DAY_MS) - Math.floor(Date.parse(day) / DAY_MS);
-  if (days <= 0) return "today";
-  return days === 1 ? "yesterday" : `${days} days ago`;
 }
 
 /** A call that works as it stands: the key, and a model that it may ask. */

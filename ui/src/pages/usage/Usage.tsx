@@ -15,7 +15,13 @@ import { Table } from "@/pages/usage/Table";
 import { useMay } from "@/shell/me";
 import "@/pages/usage/usage.css";
 
-const BY_WORDS: Record<By, string> = { model: "Models", key: "Keys", user: "Users", call: "Calls" };
+const BY_WORDS: Record<By, string> = {
+  model: "Models",
+  key: "Keys",
+  user: "Users",
+  call: "Calls",
+  node: "Nodes",
+};
 const MEASURE_WORDS: Record<Measure, string> = { tokens: "Tokens", requests: "Requests", errors: "Errors" };
 const SPAN_WORDS = { day: "24 hours", week: "7 days", month: "30 days" } as const;
 const options = <T extends string>(words: Record<T, string>) =>

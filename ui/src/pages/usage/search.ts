@@ -1,6 +1,6 @@
 import { oneOf, said, text } from "@/text/search";
 
-export const BY = ["model", "key", "user", "call"] as const;
+export const BY = ["model", "key", "user", "call", "node"] as const;
 export const SPANS = ["day", "week", "month"] as const;
 export const MEASURES = ["tokens", "requests", "errors"] as const;
 
@@ -9,7 +9,7 @@ export function usageSearch(search: Record<string, unknown>) {
     by: oneOf(search, "by", BY),
     span: oneOf(search, "span", SPANS),
     of: oneOf(search, "of", MEASURES),
-    /** One of them alone: the name of a model, the id of a key. */
+    /** One of them alone: the name of a model or node, the id of a key. */
     only: text(search, "only"),
     /** What I have used, for those who may see what all have. */
     mine: search.mine === true ? true : undefined,

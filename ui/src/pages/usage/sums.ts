@@ -22,6 +22,7 @@ const NAMELESS: Record<By, string> = {
   model: "no model",
   user: "nobody's keys",
   call: "other calls",
+  node: "no node",
 };
 
 export function idOf(row: UsageRowOut, by: By): string {

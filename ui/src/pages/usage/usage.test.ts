@@ -44,6 +44,15 @@ test("groups with most come first, and one without a name has words", () => {
   expect(sumOf(groups)).toMatchObject({ requests: 2, prompt_tokens: 100 });
 });
 
+test("nodes go by their names, and what reached none is told as such", () => {
+  const rows = [row({ node: "" }), row({ node: "gpu-a", requests: 3 })];
+  const groups = groupsOf(rows, "node", "requests");
+  expect(groups.map((group) => [group.id, group.name])).toEqual([
+    ["gpu-a", "gpu-a"],
+    ["", "no node"],
+  ]);
+});
+
 test("keys with the same name stay two", () => {
   const rows = [row({ key_id: "1", key: "ci" }), row({ key_id: "2", key: "ci" })];
   expect(groupsOf(rows, "key", "requests").map((group) => group.id)).toEqual(["1", "2"]);

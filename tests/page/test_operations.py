@@ -9,14 +9,21 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
+from corral.adapters.system import SystemClock
+from corral.policy.faults import ATTEMPTS_MAX
+from tests.e2e.cluster import LOOK_EVERY_S
 from tests.e2e.faults.scene import MIB, Scene, scene_of
 from tests.page.support import Aside, axe, come_in
+from tests.support.waiting import eventually
 from tests.worker.backends.scene import engine_files, sha256, tar_of
-from tests.worker.backends.server import held_after, status
+from tests.worker.backends.server import File, held_after, status
 
 NODES = ("worker-1", "worker-2")
 FAILING = "raise SystemExit('another libstdc++ is needed')"
+_clock = SystemClock()
 
 
 @dataclass
@@ -44,6 +51,14 @@ class Yard:
             self.aside.run(self.scene.until_fetched(key, len(body) // 2, nodes=len(NODES)))
         return key
 
+    def give_up(self, name: str) -> File:
+        """Have both nodes fail at a backend until it is put aside. Who asks for it again waits for no pause, and the
+        failures stay counted."""
+        file = self.scene.files.put(f"/{name}.tar.gz", tar_of(engine_files(name)), etag=f'"{name}"')
+        file.faults, file.is_always_faulty = [status(503)], True
+        self.aside.run(_fail_at(self.scene, name))
+        return file
+
     def let_go(self) -> None:
         self.aside.run(_set(self.scene))
 
@@ -58,6 +73,26 @@ class Yard:
 
 async def _set(scene: Scene) -> None:
     scene.let.set()
+
+
+async def _fail_at(scene: Scene, name: str) -> None:
+    """The first and the last failure are real; those between are written into the registry: each takes seconds."""
+    key = await scene.ask(name, *NODES)
+    await eventually(lambda: _have_failed(scene, name, 1), within_s=60)
+    engine = create_async_engine(scene.cluster.postgres.url.replace("postgresql:", "postgresql+asyncpg:"))
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text("UPDATE assignments SET attempts = :n"), {"n": ATTEMPTS_MAX - 1})
+    finally:
+        await engine.dispose()
+    assert await scene.ask(name, *NODES) == key
+    await scene.becomes(key, "failed")
+
+
+async def _have_failed(scene: Scene, name: str, times: int) -> bool:
+    await _clock.sleep(LOOK_EVERY_S)
+    owed = await scene.cluster.frontends[0].get("/api/backend-intents")
+    return [intent["attempts"] for intent in owed if intent["backend"] == name] == [times] * len(NODES)
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +259,36 @@ def test_what_nodes_owe_is_shown_with_its_next_try_and_can_be_dropped(page: Page
     expect(card).to_have_count(0)
     file.faults, file.is_always_faulty = [], False
     yard.becomes(yard.aside.run(yard.scene.ask("away", NODES[0])), "completed")
+
+
+@pytest.mark.behaviour("PAGE-66")
+def test_what_was_given_up_is_tried_again_when_its_cause_is_gone_or_dropped(page: Page, yard: Yard) -> None:
+    file = yard.give_up("mule")
+    attention = section(page, "Needs attention")
+    expect(page.get_by_text("3 need attention.")).to_be_visible()
+    for node in NODES:
+        debt = attention.get_by_role("listitem").filter(has_text=f"{node} owes: install mule")
+        expect(debt.get_by_text("given up", exact=True)).to_be_visible()
+        expect(debt).to_contain_text("10 failures")
+        expect(debt).to_contain_text("answers 503")
+    assert axe(page) == []
+    file.faults, file.is_always_faulty = [], False
+    attention.get_by_role("button", name="Try again: mule on worker-1").click()
+    expect(record(page, "mule").first).to_contain_text(re.compile(r"installed in \d"))
+    expect(attention.get_by_text("worker-1 owes: install mule")).to_have_count(0)
+    # The other node is not tried by that.
+    expect(attention.get_by_text("worker-2 owes: install mule")).to_be_visible()
+    attention.get_by_role("button", name="Drop: mule on worker-2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop it").click()
+    expect(attention.get_by_text("owes: install mule")).to_have_count(0)
+    # That it failed was true, until somebody has seen it.
+    attention.get_by_role("button", name="Dismiss: install of mule").click()
+    expect(attention).to_have_count(0)
+    assert yard.call("GET", "/api/backend-intents") == []
+    has = {node: "mule" in yard.aside.run(yard.scene.installed(node)) for node in NODES}
+    assert has == {"worker-1": True, "worker-2": False}
+    # A download that has begun is kept for the next try: one that ends leaves nothing behind.
+    yard.becomes(yard.aside.run(yard.scene.ask("mule", NODES[1])), "completed")
 
 
 @pytest.mark.behaviour("PAGE-60")

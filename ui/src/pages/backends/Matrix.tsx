@@ -1,13 +1,16 @@
 // The fleet matrix: backends by nodes. Arrows move in it, Enter opens a cell, the head of a row changes all nodes.
+// What is out of sight is not drawn: the indices of rows and columns say where a cell is.
 import { Link } from "@tanstack/react-router";
-import { type KeyboardEvent, memo, useCallback, useRef, useState } from "react";
+import { type KeyboardEvent, memo, useCallback, useLayoutEffect, useRef, useState } from "react";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
+import type { Drawn } from "@/kit/inSight";
 import { NodeStatus } from "@/kit/status";
 import type { Matrix as MatrixData, Row } from "@/pages/backends/fleet";
 import { MatrixCell } from "@/pages/backends/MatrixCell";
 import { moved, type Place } from "@/pages/backends/moving";
 import { backendsSearch } from "@/pages/backends/search";
+import { useSight } from "@/pages/backends/useSight";
 import { plural } from "@/text/format";
 
 interface MatrixProps {
@@ -25,10 +28,23 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
     row: Math.min(active.row, rows.length - 1),
     column: Math.min(active.column, columns.length - 1),
   };
+  const sight = useSight(box, { row: rows.length, column: columns.length }, at);
+  const { reach } = sight;
+  // A cell that was out of sight is drawn first, and gets the focus then.
+  const awaited = useRef<Place | null>(null);
   const go = useCallback((place: Place) => {
+    awaited.current = place;
     setActive(place);
-    box.current?.querySelector<HTMLElement>(`[data-at="${place.row},${place.column}"]`)?.focus();
   }, []);
+  useLayoutEffect(() => {
+    const place = awaited.current;
+    if (!place || place.row !== at.row || place.column !== at.column) return;
+    awaited.current = null;
+    reach(place);
+    box.current
+      ?.querySelector<HTMLElement>(`[data-at="${place.row},${place.column}"]`)
+      ?.focus({ preventScroll: true });
+  }, [at.row, at.column, reach]);
   const onKeyDown = (event: KeyboardEvent) => {
     const place = moved(at, event.key, event.ctrlKey || event.metaKey, rows.length, columns.length);
     if (!place) return;
@@ -40,50 +56,85 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
     if (said?.length === 2) setActive({ row: said[0] ?? 0, column: said[1] ?? 0 });
   };
   return (
-    <div className="backends-matrix" ref={box}>
+    <div className="backends-matrix" ref={box} onScroll={sight.onScroll}>
       <table
         // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a grid is a table that keys move in
         role="grid"
         aria-label="Backends by node"
         aria-rowcount={rows.length + 1}
+        aria-colcount={columns.length + 1}
         onKeyDown={onKeyDown}
         onFocus={onFocus}
       >
-        <Head columns={columns} />
+        <Head columns={columns} drawn={sight.columns} size={sight.sizes.column} />
         <tbody>
-          {rows.map((row, place) => (
-            <MatrixRow
-              key={row.name}
-              row={row}
-              place={place}
-              active={at.row === place ? at.column : null}
-              onOpen={onOpen}
-              onRepair={onRepair}
-              onUpgrade={onUpgrade}
-            />
-          ))}
+          {sight.rows.map((one) => {
+            if ("skipped" in one)
+              return <SkippedRows key={`from ${one.from}`} height={one.skipped * sight.sizes.row} />;
+            const row = rows[one.place];
+            if (!row) return null;
+            return (
+              <MatrixRow
+                key={row.name}
+                row={row}
+                place={one.place}
+                drawn={sight.columns}
+                size={sight.sizes.column}
+                active={at.row === one.place ? at.column : null}
+                onOpen={onOpen}
+                onRepair={onRepair}
+                onUpgrade={onUpgrade}
+              />
+            );
+          })}
         </tbody>
       </table>
     </div>
   );
 }
 
-/** Drawn again when nodes change, not when the focus moves. */
-const Head = memo(function Head({ columns }: { columns: readonly NodeOut[] }) {
+/** The room of what is not drawn. */
+function SkippedRows({ height }: { height: number }) {
+  return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: nothing in it can have the focus
+    <tr aria-hidden="true">
+      <td style={{ height, padding: 0 }} />
+    </tr>
+  );
+}
+
+function SkippedColumns({ width }: { width: number }) {
+  return <td aria-hidden="true" className="backends-skipped" style={{ minWidth: width, maxWidth: width }} />;
+}
+
+interface HeadProps {
+  columns: readonly NodeOut[];
+  drawn: readonly Drawn[];
+  /** The width of a column. */
+  size: number;
+}
+
+/** Drawn again when nodes change or come into sight, not when the focus moves. */
+const Head = memo(function Head({ columns, drawn, size }: HeadProps) {
   return (
     <thead>
-      <tr>
-        <th scope="col" className="backends-corner">
+      <tr aria-rowindex={1}>
+        <th scope="col" className="backends-corner" aria-colindex={1}>
           <span className="unseen">Backend</span>
         </th>
-        {columns.map((node) => (
-          <th key={node.id} scope="col">
-            <span className="cut" title={node.name}>
-              {node.name}
-            </span>
-            <NodeStatus status={node.status} reason={node.status_reason} />
-          </th>
-        ))}
+        {drawn.map((one) => {
+          if ("skipped" in one) return <SkippedColumns key={`from ${one.from}`} width={one.skipped * size} />;
+          const node = columns[one.place];
+          if (!node) return null;
+          return (
+            <th key={node.id} scope="col" data-node={node.name} aria-colindex={one.place + 2}>
+              <span className="cut" title={node.name}>
+                {node.name}
+              </span>
+              <NodeStatus status={node.status} reason={node.status_reason} />
+            </th>
+          );
+        })}
       </tr>
     </thead>
   );
@@ -92,6 +143,8 @@ const Head = memo(function Head({ columns }: { columns: readonly NodeOut[] }) {
 interface MatrixRowProps extends Pick<MatrixProps, "onOpen" | "onRepair" | "onUpgrade"> {
   row: Row;
   place: number;
+  drawn: readonly Drawn[];
+  size: number;
   /** The column that has the focus; null: none of this row. */
   active: number | null;
 }
@@ -99,25 +152,32 @@ interface MatrixRowProps extends Pick<MatrixProps, "onOpen" | "onRepair" | "onUp
 const MatrixRow = memo(function MatrixRow({
   row,
   place,
+  drawn,
+  size,
   active,
   onOpen,
   onRepair,
   onUpgrade,
 }: MatrixRowProps) {
   return (
-    <tr data-backend={row.name}>
+    <tr data-backend={row.name} aria-rowindex={place + 2}>
       <RowHead row={row} place={place} active={active} onRepair={onRepair} onUpgrade={onUpgrade} />
-      {row.cells.map((cell, column) => (
-        <MatrixCell
-          key={cell.nodeId}
-          cell={cell}
-          backend={row.name}
-          row={place}
-          column={column}
-          isActive={active === column}
-          onOpen={onOpen}
-        />
-      ))}
+      {drawn.map((one) => {
+        if ("skipped" in one) return <SkippedColumns key={`from ${one.from}`} width={one.skipped * size} />;
+        const cell = row.cells[one.place];
+        if (!cell) return null;
+        return (
+          <MatrixCell
+            key={cell.nodeId}
+            cell={cell}
+            backend={row.name}
+            row={place}
+            column={one.place}
+            isActive={active === one.place}
+            onOpen={onOpen}
+          />
+        );
+      })}
     </tr>
   );
 });
@@ -134,7 +194,7 @@ interface RowHeadProps {
 function RowHead({ row, place, active, onRepair, onUpgrade }: RowHeadProps) {
   const keys = { tabIndex: active === null ? -1 : 0 };
   return (
-    <th scope="row">
+    <th scope="row" aria-colindex={1}>
       <Link
         to="/backends"
         search={backendsSearch({ view: "catalog", backend: row.name })}

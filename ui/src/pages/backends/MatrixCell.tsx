@@ -22,7 +22,7 @@ function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps
   const shade = isThere ? `v${Math.min(cell.shade, SHADES - 1)}` : "";
   const isWork = cell.state === "busy" || cell.state === "queued" || cell.state === "owed";
   return (
-    <td className={`backends-cell is-${cell.state} ${shade}`}>
+    <td className={`backends-cell is-${cell.state} ${shade}`} aria-colindex={column + 2}>
       <button
         type="button"
         tabIndex={isActive ? 0 : -1}

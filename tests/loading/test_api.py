@@ -80,6 +80,12 @@ async def test_how_far_a_load_is_or_404(frontend: RunningFrontend) -> None:
     await put_model(frontend.database)
     status, answer = await call(frontend, "GET", "/api/models/chat/load-status")
     assert (status, answer["error"]["code"]) == (404, "no_load")
+    # Who asks again and again, as the playground does, wants no error for that; a model that is not there is one.
+    async with frontend.http.get(
+        f"{frontend.url}/api/models/chat/load-status?quiet=true", headers={"Authorization": f"Bearer {ADMIN_KEY}"}
+    ) as quiet:
+        assert (quiet.status, await quiet.read()) == (204, b"")
+    assert (await call(frontend, "GET", "/api/models/nothing/load-status?quiet=true"))[0] == 404
     await frontend.core.dispatcher.claim_loop.stop()
     await call(frontend, "POST", "/api/models/chat/load")
     await sql(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
 from corral.api.backends.asking import Caller, CallerIn
@@ -67,14 +67,27 @@ async def unload_model(caller: CallerIn, name: NameIn, body: UnloadIn | None = N
     return await _ask(caller, wanted)
 
 
-@router.get("/api/models/{name:path}/load-status", response_model_exclude_none=True)
-async def load_status(parts: PartsIn, _: AnybodyIn, name: NameIn) -> LoadStatusOut:
+@router.get(
+    "/api/models/{name:path}/load-status",
+    response_model=LoadStatusOut,
+    response_model_exclude_none=True,
+    responses={204: {"description": "No load is under way, and `quiet` was said."}},
+)
+async def load_status(
+    parts: PartsIn,
+    _: AnybodyIn,
+    name: NameIn,
+    *,
+    quiet: Annotated[bool, Query(description="No load under way is no error: 204 instead of 404.")] = False,
+) -> LoadStatusOut | Response:
     """How far the load of a model is; 404 if none is under way."""
     async with parts.database.transaction() as tx:
         model = await model_store.get_model(tx, name)
         chain = await operation_store.list_active(tx, scope_of(model.name))
         loads = [one for one in chain if one.kind is OperationKind.MODEL_LOAD]
         operation = await operation_store.get(tx, loads[0].id) if loads else None
+    if operation is None and quiet:
+        return Response(status_code=204)
     if operation is None:
         raise NotFound(f"No load of {model.name} is under way.", code="no_load")
     loading = loading_object(model.name, operation, _left_s(parts, operation), model.paths)

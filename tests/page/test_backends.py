@@ -27,7 +27,7 @@ from tests.worker.backends.server import File, FileServer, held_after
 NODES = ("worker-1", "worker-2", "worker-3")
 VERSIONS = ("2.0", "1.0")
 # One for each test: what one leaves on the nodes is of no concern to the others.
-NAMES = ("herd", "flock", "swarm", "shoal", "pack")
+NAMES = ("herd", "flock", "swarm", "shoal", "pack", "drove", "covey", "brood")
 # A frontend that dies is followed by another after a lease of 30 s, and the machine may have other work.
 LONG_MS = 120_000
 
@@ -65,6 +65,10 @@ class Yard:
 
     def ended(self, key: str) -> Any:
         return self.aside.run(self.scene.becomes(key, "completed"))
+
+    def version(self, name: str, node: str) -> str | None:
+        found = self.aside.run(self.scene.installed(node)).get(name)
+        return found and str(found["version"])
 
     def operation(self, key: str) -> Any:
         return self.aside.run(self.scene.operation(key))
@@ -306,6 +310,75 @@ async def _as_promised(request: web.Request, file: File) -> web.StreamResponse:
 async def _other_bytes(request: web.Request, file: File) -> web.StreamResponse:
     del request
     return web.Response(body=b"\0" * len(file.body), headers={"ETag": file.etag})
+
+
+@pytest.mark.behaviour("PAGE-111")
+def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_together(tab: Page, yard: Yard) -> None:
+    yard.have("drove", "1.0", "worker-1", "worker-2")
+    yard.have("covey", "1.0", "worker-1")
+    yard.hold("drove", "2.0", downloads=2)
+    go(tab, "?q=drove")
+    tab.get_by_role("button", name=re.compile(r"^Upgrade all \(\d\)$")).click()
+    dialog = tab.get_by_role("dialog", name="Upgrade all")
+    for name in ("drove", "covey"):
+        row = dialog.get_by_role("row", name=re.compile(name))
+        assert row.get_by_role("cell").all_inner_texts()[:3] == [name, "1.0", "2.0"]
+    dialog.get_by_role("button", name=re.compile(r"^Upgrade \d backends$")).click()
+    covey, drove = (
+        dialog.locator(".backends-follow").filter(has=tab.get_by_role("heading", name=name))
+        for name in ("covey", "drove")
+    )
+    # What is slow makes nothing else wait.
+    expect(covey.get_by_role("status")).to_have_text("Upgraded on 1 node.", timeout=LONG_MS)
+    expect(drove.get_by_role("status")).to_have_text("Upgrading: 0 of 2 nodes done.")
+    expect(drove.locator("li")).to_have_count(2)
+    for node in NODES[:2]:
+        expect(drove.locator(f"li[data-node='{node}']")).to_contain_text("1.0 → 2.0")
+        expect(drove.locator(f"li[data-node='{node}']")).to_contain_text("Busy: downloading")
+    yard.let_go()
+    expect(drove.get_by_role("status")).to_have_text("Upgraded on 2 nodes.", timeout=LONG_MS)
+    dialog.get_by_role("button", name="Close").last.click()
+    for node in NODES[:2]:
+        expect(cell(tab, "drove", node)).to_have_accessible_name(f"drove on {node}, version 2.0")
+    expect(cell(tab, "drove", "worker-3")).to_have_attribute("data-state", "missing")
+    expect(tab.get_by_role("button", name=re.compile("^Upgrade all"))).to_have_count(0)
+
+
+@pytest.mark.behaviour("PAGE-77")
+@pytest.mark.behaviour("PAGE-100")
+def test_one_node_alone_is_upgraded_in_its_cell_and_rolled_back_on_its_page(tab: Page, yard: Yard) -> None:
+    yard.have("brood", "1.0", "worker-1", "worker-2")
+    go(tab, "?q=brood")
+    cell(tab, "brood", "worker-1").click()
+    tab.get_by_role("button", name="Upgrade to 2.0: brood on worker-1").click()
+    standing(tab, "^Upgraded on 1 node")
+    tab.keyboard.press("Escape")
+    expect(cell(tab, "brood", "worker-1")).to_contain_text("2.0")
+    expect(cell(tab, "brood", "worker-2")).to_contain_text("1.0")
+
+    tab.goto(re.sub(r"/app/.*", "/app/nodes/worker-1?tab=backends", tab.url))
+    brood = tab.get_by_role("region", name="Backends", exact=True).get_by_role("listitem", name="brood", exact=True)
+    expect(brood).to_contain_text("2.0")
+    fetched = yard.scene.files.gets("/brood-1.0.tar.gz")
+    brood.get_by_role("button", name="Change brood").click()
+    tab.get_by_role("menuitem", name="Roll brood back to 1.0").click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog).to_contain_text("1.0 is still on the node: nothing is fetched.")
+    dialog.get_by_role("button", name="Roll brood back to 1.0").click()
+    expect(brood).to_contain_text("before it 2.0")
+    expect(brood).to_contain_text("2.0 is there")
+    assert yard.scene.files.gets("/brood-1.0.tar.gz") == fetched
+
+    # And forward again, there.
+    brood.get_by_role("button", name="Change brood").click()
+    tab.get_by_role("menuitem", name="Upgrade brood to 2.0").click()
+    dialog.get_by_role("button", name="Upgrade brood to 2.0").click()
+    expect(brood).to_contain_text("before it 1.0")
+    assert {node: yard.version("brood", node) for node in NODES} == {
+        "worker-1": "2.0",
+        "worker-2": "1.0",
+        "worker-3": None,
+    }
 
 
 @pytest.mark.behaviour("PAGE-100")

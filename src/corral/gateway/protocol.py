@@ -274,7 +274,7 @@ class GatewayProtocol(HttpToolsProtocol):
     # Our request
 
     def _take_again(self, data: bytes, body_at: int) -> None:
-        """A whole request whose head is that of the one before, but for its length: what most clients send that stay."""
+        """A whole request whose head is that of the one before, but for its length: most clients that stay send it."""
         if self._early or self.flow.write_paused or self.board.parts.not_ready() is not None:
             self._take(self._early + data)
         else:

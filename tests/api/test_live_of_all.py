@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,32 @@ async def test_two_pages_on_two_frontends_show_the_same_requests_in_flight(
     async with open_stream(one.url, path="/api/stream") as first, open_stream(other.url, path="/api/stream") as second:
         await shows_all(first)
         await shows_all(second)
+
+
+@pytest.mark.behaviour("PAGE-37")
+async def test_a_node_has_the_requests_of_both_frontends_and_those_of_its_leases_until_all_have_told(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    (row,) = (await one.call("GET", "/api/nodes/gpu-a/models"))[1]
+    for frontend, count in ((one, 2), (other, 1)):
+        under_way = [Request(("chat", "chat", row["id"])), Request(("chat", "chat", ""))] * count
+        monkeypatch.setattr(frontend.core.insight.fleet, "under_way", lambda under_way=under_way: under_way)
+
+    async def counts() -> list[int]:
+        lists = [(await frontend.call("GET", "/api/nodes"))[1][0] for frontend in pair]
+        shown = [(await frontend.call("GET", "/api/nodes/gpu-a"))[1] for frontend in pair]
+        return [node["in_flight_count"] for node in lists + shown]
+
+    async def is_whole() -> bool:
+        return await counts() == [3] * 4
+
+    # No lease says so: only the live numbers know these requests.
+    await eventually(is_whole)
+    whole = one.core.board.sharing.look()
+    untold = replace(whole, in_flight_at=whole.in_flight_at - whole.in_flight_at)
+    monkeypatch.setattr(one.core.board.sharing, "look", lambda: untold)
+    assert (await one.call("GET", "/api/nodes/gpu-a"))[1]["in_flight_count"] == 0, "as the leases say"
 
 
 @pytest.mark.behaviour("PAGE-39")

@@ -259,6 +259,28 @@ async def test_a_page_that_makes_no_sense_is_400(frontend: RunningFrontend, quer
     assert_envelope(answer)
 
 
+@pytest.mark.behaviour("OP-3")
+async def test_the_record_of_one_node_is_asked_for_by_its_name_or_id_and_names_the_nodes(
+    frontend: RunningFrontend,
+) -> None:
+    first, second = await joined(frontend, "a"), await joined(frontend, "b")
+    both = (await install(frontend))["id"]
+    alone = (await ask(frontend, "/api/nodes/b/backends/install", {"backend": "piper"}))["id"]
+    for one in (both, alone):
+        await until_state(frontend, one, "completed_with_pending")
+        assert (await frontend.call("POST", f"/api/operations/{one}/cancel"))[0] == 200
+
+    async def of(node: str) -> list[tuple[str, list[str], int]]:
+        status, page = await frontend.call("GET", f"/api/operations/history?node={node}")
+        assert status == 200, page
+        return [(one["id"], one["nodes"], one["nodeCount"]) for one in page["operations"]]
+
+    shared = (both, ["a", "b"], 2)
+    assert await of("a") == await of(first.id) == [shared]
+    assert await of("b") == await of(second.id) == [(alone, ["b"], 1), shared]
+    assert await of("nobody") == []
+
+
 @pytest.mark.behaviour("OPS-23")
 async def test_clearing_forgets_what_has_ended_and_says_how_much(frontend: RunningFrontend) -> None:
     done = await _completed(frontend, "a")

@@ -7,10 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
-from corral.api.parts import OperateIn, PartsIn
+from corral.api.insight.live import busy_nodes
+from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.api.views import node_out, replica_out
 from corral.domain.errors import InvalidRequest
-from corral.domain.node import NodeStatus
+from corral.domain.node import Node, NodeStatus
 from corral.nodes import commands, lifecycle, settings
 from corral.policy.labels import matches, parse_selector
 from corral.policy.status import status_of
@@ -46,7 +47,10 @@ async def list_nodes(
         raise InvalidRequest(f"{status!r} is not a status.", hint=", ".join(NodeStatus))
     async with parts.database.transaction() as tx:
         nodes = await node_store.list_nodes(tx)
-    return [node_out(node) for node in nodes if matches(wanted, node.label_map) and status in ("", status_of(node))]
+        busy = await busy_nodes(parts, tx)
+    parts.board.sharing.watched()
+    shown = [node for node in nodes if matches(wanted, node.label_map) and status in ("", status_of(node))]
+    return [node_out(node, busy) for node in shown]
 
 
 @router.get("/models")
@@ -62,7 +66,14 @@ async def list_loaded(parts: PartsIn, _: OperateIn) -> list[ReplicaOut]:
 async def show_node(parts: PartsIn, _: OperateIn, node: str) -> NodeOut:
     """One node, by its id or its name."""
     async with parts.database.transaction() as tx:
-        return node_out(await node_store.get_node(tx, node))
+        found = await node_store.get_node(tx, node)
+    return await _shown(parts, found)
+
+
+async def _shown(parts: Parts, node: Node) -> NodeOut:
+    parts.board.sharing.watched()
+    async with parts.database.transaction() as tx:
+        return node_out(node, await busy_nodes(parts, tx))
 
 
 @router.delete("/{node}")
@@ -92,7 +103,7 @@ async def drain_node(parts: PartsIn, operator: OperateIn, node: str) -> NodeOut:
     """No new work for this node until it is resumed, across restarts of its worker."""
     drained = await lifecycle.drain(parts.database, node, operator.name)
     await commands.wake(parts.bus, drained.id)
-    return node_out(drained)
+    return await _shown(parts, drained)
 
 
 @router.post("/{node}/resume")
@@ -100,7 +111,7 @@ async def resume_node(parts: PartsIn, operator: OperateIn, node: str) -> NodeOut
     """Take an admin's drain back. Approval and liveness stay as they are."""
     resumed = await lifecycle.resume(parts.database, node, operator.name)
     await commands.wake(parts.bus, resumed.id)
-    return node_out(resumed)
+    return await _shown(parts, resumed)
 
 
 @router.post("/{node}/probe")

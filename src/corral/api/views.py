@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from corral.domain.cluster import Event
-from corral.domain.node import Node
+from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica
 from corral.policy.budget import budget_or_no_cap
 from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
@@ -14,7 +15,8 @@ from corral.wire.live import NodeLive
 from corral.wire.nodes import Condition, NodeOut, ReplicaOut
 
 
-def node_out(node: Node) -> NodeOut:
+def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
+    """`busy`: the requests in flight at each node, if they are known better than by the leases."""
     hardware = asdict(node.hardware)
     reported = hardware["available_vram"]
     budget = budget_or_no_cap(node.budget)
@@ -39,8 +41,9 @@ def node_out(node: Node) -> NodeOut:
         vram_budget_manually_set=node.budget_override is not None,
         labels=node.label_map,
         label_sources={label.key: label.source for label in node.labels},
+        held_threads=node.held_threads,
         model_count=node.model_count,
-        in_flight_count=node.in_flight_count,
+        in_flight_count=node.in_flight_count if busy is None else busy.get(node.id, 0),
         boot_id=node.boot_id,
         version=node.version,
         last_heartbeat=node.last_heartbeat_at,
@@ -49,7 +52,7 @@ def node_out(node: Node) -> NodeOut:
     )
 
 
-def node_live(node: Node) -> NodeLive:
+def node_live(node: Node, in_flight: int) -> NodeLive:
     hardware = node.hardware
     return NodeLive(
         id=node.id,
@@ -61,7 +64,7 @@ def node_live(node: Node) -> NodeLive:
         reserved_vram=node.reserved_vram,
         available_ram=hardware.available_ram,
         available_disk=hardware.available_disk,
-        in_flight_count=node.in_flight_count,
+        in_flight_count=in_flight,
         model_count=node.model_count,
         last_heartbeat=node.last_heartbeat_at,
     )

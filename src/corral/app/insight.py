@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from corral import __version__
-from corral.api.insight.live import look
+from corral.api.insight.live import busy_nodes, look
 from corral.api.parts import Parts
 from corral.api.stream.board import Board
 from corral.app.options import World
@@ -42,7 +42,7 @@ class Watched:
 def make_board(world: World, insight: Insight, frontend_id: str, parts: Callable[[], Parts]) -> Board:
     """`parts` are there when the first watcher is."""
     sharing = Sharing(insight, world.bus, world.clock, frontend_id)
-    return Board(world.database, world.clock, sharing, lambda: look(parts()))
+    return Board(world.database, world.clock, sharing, lambda: look(parts()), lambda tx: busy_nodes(parts(), tx))
 
 
 def open_spans(settings: FrontendSettings, frontend_id: str) -> Spans | None:

@@ -62,6 +62,7 @@ def _facts(node: NodeOut, now: datetime) -> dict[str, str]:
         "Worker": f"version {node.version or 'unknown'}, boot {node.boot_id}, {node.http_address or 'no own port'}",
         "System": " ".join(filter(None, (node.system, node.architecture))),
         "Processor": _processor(node),
+        "Threads": _threads(node),
         "RAM": f"{render.free_of(node.available_ram, node.total_ram)} free",
         "VRAM": _vram(node),
         "VRAM budget": f"{budget}, {_set_by(is_manual=node.vram_budget_manually_set)}",
@@ -79,6 +80,12 @@ def _processor(node: NodeOut) -> str:
     if node.cpu_cores is None and node.cpu_threads is None:
         return render.NONE
     return f"{node.cpu_cores or '?'} cores, {node.cpu_threads or '?'} threads"
+
+
+def _threads(node: NodeOut) -> str:
+    if node.cpu_threads is None:
+        return f"{node.held_threads} in use"
+    return f"{node.held_threads} of {node.cpu_threads} threads in use"
 
 
 def _vram(node: NodeOut) -> str:

@@ -176,6 +176,11 @@ def _to_reading(row: Any) -> NodeReading:
     )
 
 
+async def list_homes(tx: Transaction) -> dict[str, NodeId]:
+    """The node of every replica, whatever its state, by the replica's id."""
+    return {row.id: NodeId(row.node_id) for row in await tx.execute(select(replicas.c.id, replicas.c.node_id))}
+
+
 async def list_named(tx: Transaction, references: Collection[str]) -> list[Node]:
     """Those that any of these could mean, as an id or as a name; by name."""
     ids = [node_id for node_id in map(as_uuid, references) if node_id is not None]

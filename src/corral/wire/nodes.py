@@ -191,8 +191,15 @@ class NodeOut(HardwareReport):
     vram_budget_manually_set: bool
     labels: dict[str, str]
     label_sources: dict[str, str] = Field(description="auto, worker or admin, by key")
+    held_threads: int = Field(
+        default=0, description="Threads handed out to the replicas that are here, of `cpu_threads` in all."
+    )
     model_count: int = 0
-    in_flight_count: int = 0
+    in_flight_count: int = Field(
+        default=0,
+        description="Requests that its replicas answer, of all frontends: at most a second old while all of them tell"
+        " their numbers, which they do while somebody looks; else as of their leases, at most two seconds old.",
+    )
     boot_id: str
     version: str
     last_heartbeat: datetime | None

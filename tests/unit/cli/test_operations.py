@@ -103,6 +103,18 @@ def test_history_reads_page_after_page_and_says_when_it_is_stale(corral, fronten
     assert corral("operations", "history", "--clear", typed="n\n", is_terminal=True).code == 1
 
 
+def test_the_history_of_a_node_is_asked_for_and_names_the_nodes_of_each(corral, frontend):
+    many = a_record(nodes=["a", "b", "c", "d"], nodeCount=25)
+    many.pop("nodeName", None)
+    frontend.on("GET /api/operations/history", json_answer({"operations": [many]}))
+    outcome = corral("operations", "history", "--node", "gpu-a")
+    assert "a, b, c and 22 more" in outcome.out
+    assert frontend.seen[0].query["node"] == "gpu-a"
+    assert corral("operations", "history", "--node", "gpu-a", "--clear", "--yes").code == 2
+    frontend.on("GET /api/operations/history", json_answer({"operations": []}))
+    assert "Nothing of gpu-a is on record." in corral("operations", "history", "--node", "gpu-a").err
+
+
 def test_a_retry_follows_the_new_operation(corral, frontend):
     old = OPERATION[:-1] + "9"
     _listed(frontend, an_operation(id=old, state="failed"))

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fastapi import APIRouter
 
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import StoreUnavailable
+from corral.domain.node import NodeId
 from corral.domain.replica import Replica
 from corral.insight.recent import Flow, Spread
 from corral.insight.sharing import Summed
 from corral.serving.snapshot import Snapshot
+from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store import scaling as scaling_store
+from corral.store.database import Transaction
 from corral.wire.live import LiveModel, LiveOut, LiveReplica, PaceOut, SpreadOut
 
 router = APIRouter(tags=["cluster"])
@@ -77,6 +80,28 @@ async def _read(parts: Parts) -> _Registry:
     return _Registry(replicas=known, waiting={})
 
 
+async def busy_nodes(parts: Parts, tx: Transaction) -> Counter[NodeId] | None:
+    """The requests in flight at each node, of all frontends; None: some have not told where theirs are."""
+    summed = parts.board.sharing.look()
+    in_flight = _in_flight(parts, summed)
+    # After a time in which nobody has looked, peers tell only how many there are. The next second has the rest.
+    if summed.frontends > 1 and summed.in_flight_at.total() < summed.in_flight:
+        return None
+    busy: Counter[NodeId] = Counter()
+    for replica_id, node_id in (await node_store.list_homes(tx)).items():
+        busy[node_id] += in_flight(replica_id)
+    return busy
+
+
+def _in_flight(parts: Parts, summed: Summed) -> Callable[[str], int]:
+    """By replica. Alone, or without a bus, the others are counted as their leases say; what is being unloaded has no
+    seat any more, and may still answer."""
+    use = parts.gateway.router.use
+    if summed.frontends > 1:
+        return summed.in_flight_at.__getitem__
+    return lambda replica_id: max(use.in_flight(replica_id), summed.in_flight_at[replica_id])
+
+
 def _snapshot(parts: Parts) -> Snapshot:
     return parts.gateway.router.snapshot
 
@@ -104,7 +129,7 @@ def _replicas(parts: Parts, replicas: Iterable[Replica], summed: Summed) -> dict
     """By model."""
     breakers = parts.insight.fleet.breakers()
     nodes = {node.id: node.name for node in parts.directory.list_nodes()}
-    in_flight = summed.in_flight_at.__getitem__ if summed.frontends > 1 else parts.gateway.router.use.in_flight
+    in_flight = _in_flight(parts, summed)
     shown: defaultdict[str, list[LiveReplica]] = defaultdict(list)
     for replica in replicas:
         breaker = breakers.get(replica.id)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.api.views import node_live
 from corral.domain.errors import StoreUnavailable, Unavailable
@@ -37,6 +37,8 @@ NODES_LEAST_S = 1.7
 NODES_FRESH_S = 3.0
 # Steps of the nodes' numbers for those who are behind.
 STEPS_MAX = 8
+# The requests in flight at each node; None: as the leases say.
+Busy = Callable[[Transaction], Awaitable[Mapping[NodeId, int] | None]]
 MakeLoop = Callable[[str, float, Callable[[], Awaitable[object]]], Loop]
 
 
@@ -115,9 +117,10 @@ class _Row:
 class NodeBoard(_Moving):
     """Only nodes whose readings have changed are read whole."""
 
-    def __init__(self, clock: Clock, database: Database) -> None:
+    def __init__(self, clock: Clock, database: Database, busy: Busy) -> None:
         super().__init__(clock, NODES_LEAST_S)
         self._database = database
+        self._busy = busy
         self._rows: dict[NodeId, _Row] = {}
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._readings: Sequence[NodeReading] = ()
@@ -131,7 +134,11 @@ class NodeBoard(_Moving):
         return self._readings
 
     async def _read(self, tx: Transaction) -> None:
-        self._readings = await node_store.list_readings(tx)
+        readings = await node_store.list_readings(tx)
+        busy = await self._busy(tx)
+        if busy is not None:
+            readings = [replace(one, in_flight=busy.get(one.id, 0)) for one in readings]
+        self._readings = readings
         self._read_at = self._clock.monotonic()
 
     async def _make(self) -> bool:
@@ -141,7 +148,9 @@ class NodeBoard(_Moving):
             changed = {one.id: one for one in self._readings if one.id not in rows}
             nodes = await node_store.list_nodes(tx, only=changed) if changed else []
         version = self.version + 1
-        self._rows = rows | {node.id: _Row(version, changed[node.id], node_live(node)) for node in nodes}
+        self._rows = rows | {
+            node.id: _Row(version, changed[node.id], node_live(node, changed[node.id].in_flight)) for node in nodes
+        }
         return bool(nodes) or not self.version
 
     def _frame(self, seen: int) -> bytes:
@@ -156,12 +165,12 @@ class NodeBoard(_Moving):
 
 class Board:
     def __init__(
-        self, database: Database, clock: Clock, sharing: Sharing, look: Callable[[], Awaitable[LiveOut]]
+        self, database: Database, clock: Clock, sharing: Sharing, look: Callable[[], Awaitable[LiveOut]], busy: Busy
     ) -> None:
         self._clock = clock
         self.sharing = sharing
         self.live = LiveBoard(clock, look)
-        self.nodes = NodeBoard(clock, database)
+        self.nodes = NodeBoard(clock, database, busy)
         self.history = History()
         # Of every stream, and of those with numbers among them.
         self.watchers = 0

@@ -17,6 +17,7 @@ from corral.store import rules as rule_store
 from corral.store.database import Database, count_statements
 from corral.store.operations import NewOperation, insert
 from tests.loading.scene import put_loaded, put_model, rows, states, use
+from tests.nodes.registry import events
 from tests.operations.scene import put_nodes as put_any_nodes
 from tests.operations.scene import sql
 
@@ -163,6 +164,60 @@ async def test_loads_that_find_no_room_count_as_setbacks_and_one_that_succeeds_c
     await asked.end(OperationState.COMPLETED)
     await scaling.tick()
     assert (await rule(database)).unsatisfiable_ticks == 0
+
+
+async def told(database: Database) -> list[tuple[str, bool]]:
+    return [
+        (event.data["sentence"], event.data["until"] is not None) for event in await events(database, "rule.setback")
+    ]
+
+
+@pytest.mark.behaviour("OP-4")
+async def test_a_setback_is_told_when_it_begins_changes_or_ends_and_not_at_each_pass(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    no_slot = "0 of at least 1, and no node that matches has a free slot."
+    await scaling.tick()
+    await scaling.tick()
+    assert await told(database) == [(no_slot, False)]
+    for _ in range(3):
+        await scaling.tick()
+    assert await told(database) == [(no_slot, False), (no_slot, True)], "left alone for a while, and told once"
+    for _ in range(2):
+        async with database.transaction() as tx:
+            await rule_store.clear_unsatisfiable(tx)
+    gone = ("Nothing holds it back any more.", False)
+    assert (await told(database))[2:] == [gone], "what was not held back is not told of"
+    await put_nodes(database, "a")
+    await scaling.tick()
+    await asked.end(OperationState.FAILED, "no_room")
+    await scaling.tick()
+    assert (await told(database))[3:] == [("A load has found no place.", False)]
+    await scaling.tick()
+    await asked.end(OperationState.COMPLETED)
+    await scaling.tick()
+    await scaling.tick()
+    assert (await told(database))[4:] == [gone]
+    (event, *_) = await events(database, "rule.setback")
+    assert (event.key, event.data["model"]) == ("chat", "chat")
+    assert not scaling.is_called_by([event]), "what it tells does not call it"
+
+
+@pytest.mark.behaviour("OP-4")
+async def test_another_reason_is_told_and_a_new_leader_does_not_tell_the_same_again(
+    database: Database, scaling: Scaling, asked: Asked
+) -> None:
+    await put_model(database)
+    await put_rule(database, min_replicas=1)
+    await scaling.tick()
+    successor = Scaling(database, scaling._leader, asked)
+    await successor.tick()
+    assert len(await told(database)) == 1
+    await sql(database, "UPDATE rules SET min_replicas = 2, unsatisfiable_ticks = 1")
+    await successor.tick()
+    assert (await told(database))[1:] == [("0 of at least 2, and no node that matches has a free slot.", False)]
 
 
 @pytest.mark.behaviour("NODE-46")

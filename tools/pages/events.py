@@ -50,6 +50,8 @@ SENTENCES = {
     "replica.changed": "A replica is in another state.",
     "replica.removed": "Replicas of a model on a node are gone; `reason` says why.",
     "rule.changed": "A rule about where a model should run was saved or removed.",
+    "rule.setback": "A rule cannot be met now, for another reason or until another time than before, or is held back no"
+    " longer; `sentence` says it, `until` when it is tried again.",
     "session.closed": "Somebody has logged out of the page; the key is the user's.",
     "session.opened": "Somebody has logged in to the page; the key is the user's.",
     "token.created": "A join token has been made.",

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
 
@@ -26,6 +27,7 @@ from corral.policy.status import is_schedulable
 from corral.reconcile.leader import Leader
 from corral.store import loads as load_store
 from corral.store import nodes as node_store
+from corral.store import outbox
 from corral.store import replicas as replica_store
 from corral.store import rules as rule_store
 from corral.store import scaling as store
@@ -90,6 +92,8 @@ class Scaling:
         # What this leader has asked for to meet a rule, until it has ended. A new leader begins without: that costs a
         # count of setbacks and nothing else.
         self._for_rules: dict[str, OperationId] = {}
+        # Why rules that are held back are, as it was told. A new leader begins without, and does not tell it again.
+        self._reasons: dict[str, str] = {}
 
     def is_called_by(self, events: Sequence[Event]) -> bool:
         return any(event.kind.startswith(_CALLS) for event in events)
@@ -159,6 +163,7 @@ class Scaling:
     async def _set_back(self, tx: Transaction, seen: _Seen) -> None:
         """What rules are told of their own luck: by this look, and by the loads that were asked for before."""
         setbacks = {model: said.setback for model, said in seen.decisions.items() if said.setback is not None}
+        reasons = {model: seen.decisions[model].reason for model in setbacks}
         ended = await store.list_ended(tx, self._for_rules.values())
         for model, operation_id in list(self._for_rules.items()):
             end = ended.get(operation_id)
@@ -172,10 +177,32 @@ class Scaling:
                 setbacks[model] = Setback()
             elif end.error_code in IMPOSSIBLE:
                 setbacks[model] = after_setback(rule, seen.now)
+                reasons[model] = end.error_text or "A load has found no place."
         for model, setback in setbacks.items():
             if setback.until is not None:
                 log.warning("a rule cannot be met now", model=model, until=setback.until.isoformat())
         await store.write_setbacks(tx, {model: (item.ticks, item.until) for model, item in setbacks.items()})
+        await self._tell(tx, seen, setbacks, reasons)
+
+    async def _tell(
+        self, tx: Transaction, seen: _Seen, setbacks: Mapping[str, Setback], reasons: Mapping[str, str]
+    ) -> None:
+        """Only what is news: held back, for another reason or until another time, or no longer."""
+        news: list[tuple[str, dict[str, Any]]] = []
+        for model, setback in setbacks.items():
+            rule = seen.rules.get(model)
+            if rule is None:
+                continue
+            was = (rule.unsatisfiable_ticks > 0, rule.unsatisfiable_until)
+            reason = reasons.get(model, "") if setback.ticks else ""
+            is_same_reason = self._reasons.get(model, reason) == reason
+            if reason:
+                self._reasons[model] = reason
+            else:
+                self._reasons.pop(model, None)
+            if was != (setback.ticks > 0, setback.until) or not is_same_reason:
+                news.append((model, rule_store.setback_data(model, reason, setback.until)))
+        await outbox.append_many(tx, "rule.setback", news)
 
     async def _add(self, model: str, decision: Decision) -> bool:
         is_for_rule = decision.signal in (Signal.FLOOR, Signal.SPREAD)

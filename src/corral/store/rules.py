@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
@@ -98,19 +99,23 @@ async def mark_unsatisfiable(tx: Transaction, model: str, for_s: float) -> None:
     )
 
 
+def setback_data(model: str, reason: str, until: datetime | None) -> dict[str, Any]:
+    """What the event about a setback says. Without a reason: there is none any more."""
+    sentence = reason or "Nothing holds it back any more."
+    return {"model": model, "sentence": sentence, "until": until.isoformat() if until else None}
+
+
 async def clear_unsatisfiable(tx: Transaction, models: Collection[str] | None = None) -> None:
-    """The fleet has changed: rules that were put aside as impossible deserve another look."""
-    if models is None:
-        await tx.execute(
-            text(
-                "UPDATE rules SET unsatisfiable_until = NULL, unsatisfiable_ticks = 0"
-                " WHERE unsatisfiable_until IS NOT NULL OR unsatisfiable_ticks > 0"
-            )
-        )
-    else:
-        await tx.execute(
-            update(rules).where(rules.c.model.in_(models)).values(unsatisfiable_until=None, unsatisfiable_ticks=0)
-        )
+    """The fleet has changed: rules that were put aside as impossible deserve another look. It is told of those that
+    were."""
+    statement = update(rules).where(rules.c.unsatisfiable_until.is_not(None) | (rules.c.unsatisfiable_ticks > 0))
+    if models is not None:
+        statement = statement.where(rules.c.model.in_(models))
+    cleared = await tx.execute(
+        statement.values(unsatisfiable_until=None, unsatisfiable_ticks=0).returning(rules.c.model)
+    )
+    gone = [(row.model, setback_data(row.model, "", None)) for row in cleared]
+    await outbox.append_many(tx, "rule.setback", gone)
 
 
 def _window_json(window: Window) -> dict[str, Any]:

@@ -80,18 +80,21 @@ async def list_waiting(tx: Transaction) -> dict[str, int]:
 class Ended:
     state: OperationState
     error_code: str
+    error_text: str
 
 
 async def list_ended(tx: Transaction, ids: Collection[OperationId]) -> dict[OperationId, Ended]:
     """Those of these operations that have come to an end."""
     if not ids:
         return {}
-    statement = select(operations.c.id, operations.c.state, operations.c.error_code).where(
+    statement = select(operations.c.id, operations.c.state, operations.c.error_code, operations.c.error_text).where(
         operations.c.id == func.any(cast(sorted(ids), ARRAY(UUID(as_uuid=False)))),
         operations.c.finished_at.is_not(None),
     )
     return {
-        OperationId(row.id): Ended(state=OperationState(row.state), error_code=row.error_code or "")
+        OperationId(row.id): Ended(
+            state=OperationState(row.state), error_code=row.error_code or "", error_text=row.error_text or ""
+        )
         for row in await tx.execute(statement)
     }
 

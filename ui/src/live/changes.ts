@@ -77,6 +77,7 @@ export const KINDS = [
   "replica.changed",
   "replica.removed",
   "rule.changed",
+  "rule.setback",
   "session.closed",
   "session.opened",
   "token.created",

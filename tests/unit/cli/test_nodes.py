@@ -67,11 +67,13 @@ def test_a_name_cannot_control_the_terminal(corral, frontend):
 
 
 def test_show_tells_everything_with_the_next_step(corral, frontend):
-    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(status="pending", status_reason="Waits for approval.")))
+    waiting = a_node(status="pending", status_reason="Waits for approval.", cpu_threads=8, held_threads=3)
+    frontend.on("GET /api/nodes/gpu-a", json_answer(waiting))
     out = corral("nodes", "show", "gpu-a").out
     for text in (
         "pending: Waits for approval.",
         "RTX 3090",
+        "3 of 8 threads in use",
         "80% (19 GiB)",
         "as the worker reports",
         "set by an admin",

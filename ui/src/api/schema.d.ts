@@ -4201,12 +4201,19 @@ export interface components {
             gpu_vendor?: string | null;
             /** Gpus */
             gpus?: components["schemas"]["Gpu"][] | null;
+            /**
+             * Held Threads
+             * @description Threads handed out to the replicas that are here, of `cpu_threads` in all.
+             * @default 0
+             */
+            held_threads: number;
             /** Http Address */
             http_address: string;
             /** Id */
             id: string;
             /**
              * In Flight Count
+             * @description Requests that its replicas answer, of all frontends: at most a second old while all of them tell their numbers, which they do while somebody looks; else as of their leases, at most two seconds old.
              * @default 0
              */
             in_flight_count: number;
@@ -4939,10 +4946,21 @@ export interface components {
             message: string;
             /** Name */
             name: string;
+            /**
+             * Nodecount
+             * @description How many nodes it was for; 0 if it ended before any was chosen.
+             * @default 0
+             */
+            nodeCount: number;
             /** Nodeid */
             nodeID?: string | null;
             /** Nodename */
             nodeName?: string | null;
+            /**
+             * Nodes
+             * @description Names of the nodes that it was for, as they were then; the first twenty.
+             */
+            nodes?: string[];
             /**
              * Outcome
              * @description completed, failed, cancelled or superseded
@@ -7342,7 +7360,10 @@ export interface operations {
     };
     load_status_api_models__name__load_status_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description No load under way is no error: 204 instead of 404. */
+                quiet?: boolean;
+            };
             header?: never;
             path: {
                 name: string;
@@ -7359,6 +7380,13 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LoadStatusOut"];
                 };
+            };
+            /** @description No load is under way, and `quiet` was said. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -7984,7 +8012,10 @@ export interface operations {
     };
     follow_log_api_nodes__node__backend_logs__key__stream_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description As `Last-Event-ID`, which wins. */
+                after?: string | null;
+            };
             header?: {
                 /** @description The number of the last line. */
                 "last-event-id"?: string | null;
@@ -8973,6 +9004,8 @@ export interface operations {
                 /** @description The `next` of the page before. */
                 before?: string;
                 limit?: number;
+                /** @description Id or name of a node: only what it was a target of, alone or among others. Also of a node that is gone, by the id or the name that it had. */
+                node?: string;
             };
             header?: never;
             path?: never;

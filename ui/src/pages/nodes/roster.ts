@@ -77,7 +77,7 @@ export function sameChips(before: Chip[], after: Chip[]): boolean {
   );
 }
 
-/** What a node is answering now. The registry's own count comes later, with the next heartbeat. */
+/** What a node is answering now. The live view moves every second, the numbers of nodes every two. */
 export function inFlightOf(chips: readonly Chip[]): number {
   return chips.reduce((sum, chip) => sum + chip.inFlight, 0);
 }

@@ -74,10 +74,13 @@ interface ListsProps {
 }
 
 function Lists({ all, intents, filter, shown }: ListsProps) {
-  const record = useInfiniteQuery(recordQuery);
+  const record = useInfiniteQuery(recordQuery(filter.node));
   const pages: HistoryOut[] = record.data?.pages ?? NOTHING;
   const { underWay, failed } = sections(all.filter((operation) => matches(operation, filter)));
-  const records = pages.flatMap((page) => page.operations).filter((one) => matches(one, filter));
+  // Which of them are of a node, the frontend has said: a record names only some of its nodes.
+  const records = pages
+    .flatMap((page) => page.operations)
+    .filter((one) => matches(one, { ...filter, node: undefined }));
   const owed = owedBeside(matching(intents, filter), all);
   const isEmpty =
     underWay.length + failed.length + owed.dead.length + owed.open.length + records.length === 0;

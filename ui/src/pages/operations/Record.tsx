@@ -31,15 +31,7 @@ interface RecordProps {
 
 export function Record({ records, filter, stale, shown, onOlder, isReading }: RecordProps) {
   return (
-    <Panel
-      title="Record"
-      note={
-        stale ||
-        (filter.node &&
-          "Of operations on several nodes, the record does not know the nodes: they are left out.")
-      }
-      actions={<Clear />}
-    >
+    <Panel title="Record" note={stale} actions={<Clear />}>
       <ul className="plain operations-record">
         {records.map((record) => (
           <Row key={record.id} record={record} filter={filter} isOpen={record.id === shown} />

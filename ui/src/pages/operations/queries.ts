@@ -4,17 +4,20 @@ import { answer, api } from "@/api/client";
 
 const PAGE = 100;
 
-export const record = infiniteQueryOptions({
-  queryKey: ["record", "pages"] as const,
-  queryFn: ({ pageParam }) =>
-    answer(
-      api.GET("/api/operations/history", {
-        params: { query: { limit: PAGE, ...(pageParam ? { before: pageParam } : {}) } },
-      }),
-    ),
-  initialPageParam: "",
-  getNextPageParam: (page) => page.next ?? undefined,
-});
+export const record = (node: string | undefined) =>
+  infiniteQueryOptions({
+    queryKey: ["record", "pages", node ?? ""] as const,
+    queryFn: ({ pageParam }) =>
+      answer(
+        api.GET("/api/operations/history", {
+          params: {
+            query: { limit: PAGE, ...(pageParam ? { before: pageParam } : {}), ...(node ? { node } : {}) },
+          },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
 
 export const intents = queryOptions({
   queryKey: ["intents"] as const,

@@ -26,16 +26,19 @@ export function matches(operation: Listed, filter: Filter): boolean {
 }
 
 function isOf(operation: Listed, node: string): boolean {
-  const nodes = "nodes" in operation ? (operation.nodes ?? []) : [];
   return (
     operation.nodeName === node ||
     operation.nodeID === node ||
-    nodes.some((target) => target.node_name === node || target.node_id === node)
+    (operation.nodes ?? []).some((one) => nameOf(one) === node || idOf(one) === node)
   );
 }
 
+/** A record has the names of its nodes, the live list has targets. */
+const nameOf = (node: TargetOut | string) => (typeof node === "string" ? node : node.node_name);
+const idOf = (node: TargetOut | string) => (typeof node === "string" ? undefined : node.node_id);
+
 function textOf(operation: Listed): string {
-  const nodes = "nodes" in operation ? (operation.nodes ?? []).map((target) => target.node_name) : [];
+  const nodes = (operation.nodes ?? []).map(nameOf);
   const words = [operation.name, operation.fullName, operation.nodeName, operation.error, operation.message];
   return [...words, ...nodes, operation.createdBy, operation.id].join(" ").toLowerCase();
 }

@@ -3,7 +3,7 @@ import type { NodeOut } from "@/api/schema";
 import { Ago } from "@/kit/Ago";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";
-import { conditionWord } from "@/pages/nodes/one/words";
+import { conditionWord, threadsOf } from "@/pages/nodes/one/words";
 import { bytes, UNKNOWN } from "@/text/format";
 
 export function Conditions({ node }: { node: NodeOut }) {
@@ -47,6 +47,7 @@ export function Machine({ node }: { node: NodeOut }) {
       "Processor",
       node.cpu_cores ? `${node.cpu_cores} cores, ${node.cpu_threads ?? UNKNOWN} threads` : UNKNOWN,
     ],
+    ["Threads", threadsOf(node)],
     ["System", [node.system, node.architecture].filter(Boolean).join(", ") || UNKNOWN],
     ["Memory", `${bytes(node.total_ram)}${node.unified_memory ? ", shared with the GPU" : ""}`],
     ["Address", node.http_address || node.address || UNKNOWN],

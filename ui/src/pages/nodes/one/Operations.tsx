@@ -7,14 +7,14 @@ import { Ago } from "@/kit/Ago";
 import { Answered } from "@/kit/Answered";
 import { Empty, Panel } from "@/kit/Panel";
 import { Pill } from "@/kit/status";
-import { recordPage } from "@/pages/nodes/one/queries";
+import { recordOf } from "@/pages/nodes/one/queries";
 import { ofNode } from "@/pages/nodes/one/words";
 import { Under } from "@/pages/nodes/Under";
 import { phrase, stateWord } from "@/text/operation";
 
 export function Operations({ node }: { node: NodeOut }) {
   const going = useQuery(operations);
-  const ended = useQuery(recordPage);
+  const ended = useQuery(recordOf(node.id));
   return (
     <div className="stack">
       <Panel
@@ -42,17 +42,13 @@ export function Operations({ node }: { node: NodeOut }) {
           }}
         </Answered>
       </Panel>
-      <Panel
-        title="Record"
-        note="Operations of this node alone; of those on several nodes, the record does not know the nodes."
-      >
+      <Panel title="Record" note="What has ended, on this node alone or among others.">
         <Answered query={ended}>
           {(page) => {
-            const here = page.operations.filter((record) => record.nodeID === node.id);
-            if (here.length === 0) return <Empty title="Nothing of this node alone is on record." />;
+            if (page.operations.length === 0) return <Empty title="Nothing of this node is on record." />;
             return (
               <ul className="plain node-operations">
-                {here.map((record) => (
+                {page.operations.map((record) => (
                   <li key={record.id}>
                     <Link to="/operations" search={{ operation: record.id }}>
                       {record.name}

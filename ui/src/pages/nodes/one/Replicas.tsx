@@ -9,10 +9,21 @@ import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Empty, Panel } from "@/kit/Panel";
 import { ReplicaState, Tag } from "@/kit/status";
+import { ACTIONS, right, Table as Sheet } from "@/kit/Table";
 import { replicasOf } from "@/pages/nodes/one/queries";
 import { Unload } from "@/pages/nodes/one/Unload";
 import { inFlightOf, replicasByNode } from "@/pages/nodes/roster";
 import { count, duration, plural } from "@/text/format";
+
+const COLUMNS = [
+  "Model",
+  "State",
+  right("In flight"),
+  right("Tokens/s"),
+  right("First byte"),
+  "Last used",
+  ACTIONS,
+];
 
 export function Replicas({ node }: { node: NodeOut }) {
   const asked = useQuery(replicasOf(node.id));
@@ -51,34 +62,19 @@ function Table({ node, replicas }: { node: NodeOut; replicas: ReplicaOut[] }) {
       .reduce((sum, one) => sum + (liveOf(one)?.in_flight ?? one.in_flight), 0);
   return (
     <>
-      <div className="table-box">
-        <table>
-          <thead>
-            <tr>
-              <th>Model</th>
-              <th>State</th>
-              <th className="right">In flight</th>
-              <th className="right">Tokens/s</th>
-              <th className="right">First byte</th>
-              <th>Last used</th>
-              <th>
-                <span className="unseen">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {replicas.map((replica) => (
-              <Row
-                key={replica.id}
-                node={node}
-                replica={replica}
-                present={liveOf(replica)}
-                onLeave={() => leave(replica.model_name)}
-              />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Sheet columns={COLUMNS}>
+        <tbody>
+          {replicas.map((replica) => (
+            <Row
+              key={replica.id}
+              node={node}
+              replica={replica}
+              present={liveOf(replica)}
+              onLeave={() => leave(replica.model_name)}
+            />
+          ))}
+        </tbody>
+      </Sheet>
       {leaving && (
         <Unload node={node} model={leaving} inFlight={flying(leaving)} onClose={() => leave(null)} />
       )}

@@ -41,10 +41,11 @@ export const historyOf = (node: string) =>
     staleTime: 0,
   });
 
-export const recordPage = queryOptions({
-  queryKey: ["record", "last"] as const,
-  queryFn: () => answer(api.GET("/api/operations/history", { params: { query: { limit: 200 } } })),
-});
+export const recordOf = (node: string) =>
+  queryOptions({
+    queryKey: ["record", "node", node] as const,
+    queryFn: () => answer(api.GET("/api/operations/history", { params: { query: { limit: 100, node } } })),
+  });
 
 export const linesOf = (node: string, key: string) =>
   answer(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { OperationOut } from "@/api/schema";
-import { conditionWord, labelRows, ofNode, overSlots } from "@/pages/nodes/one/words";
+import { conditionWord, labelRows, ofNode, overSlots, threadsOf } from "@/pages/nodes/one/words";
 
 test("draining is the one condition that is fine when it does not hold", () => {
   expect(conditionWord({ name: "alive", holds: false })).toEqual({ text: "Away", tone: "bad" });
@@ -34,4 +34,9 @@ test("labels that can be taken away come first", () => {
     ["zone", true],
     ["node.name", false],
   ]);
+});
+
+test("threads in use are told of those in all, if the machine has told how many it has", () => {
+  expect(threadsOf({ held_threads: 3, cpu_threads: 8 })).toBe("3 of 8 in use");
+  expect(threadsOf({ held_threads: 0, cpu_threads: null })).toBe("0 in use");
 });

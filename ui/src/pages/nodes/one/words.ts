@@ -34,6 +34,14 @@ export function overSlots(
   return [...counts].filter(([, count]) => count > slots).map(([model]) => model);
 }
 
+/** Handed out to the replicas that are there. */
+export function threadsOf({
+  held_threads,
+  cpu_threads,
+}: Pick<NodeOut, "held_threads" | "cpu_threads">): string {
+  return cpu_threads == null ? `${held_threads} in use` : `${held_threads} of ${cpu_threads} in use`;
+}
+
 /** Operations that have, or had, something to do on this node. Matched by its id, never by a name. */
 export function ofNode<T extends Pick<OperationOut, "nodeID" | "nodes">>(
   operations: readonly T[],

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import wave
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,19 +18,24 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.models.scene import models_of
 from tests.e2e.models.system import llama_folder
+from tests.page.engines import add_engine, files_of
 from tests.page.support import Aside, Fleet, Watched, axe, come_in
+from tests.support.models import VOICE, WHISPER
 
 MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
 LONG_MS = 120_000
+SENTENCE = "The quick brown fox jumps over the lazy dog."
 PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
 def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """One frontend and two workers, which have llama.cpp: the real model needs no more than its own file."""
+    """One frontend and two workers, which have real engines: a real model needs no more than its own files."""
     folder = tmp_path_factory.mktemp("playground")
     settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
+    for name in ("piper", "faster-whisper"):
+        add_engine(folder / "system", name)
     with aside.inside(models_of(folder, "worker-1", "worker-2", frontends=1, settings=settings)) as models:
         yield Fleet(aside, models)
 
@@ -48,6 +55,12 @@ def forget(fleet: Fleet, *names: str) -> None:
 
 def button(page: Page, name: str) -> Locator:
     return page.get_by_role("button", name=name, exact=True)
+
+
+def choose(page: Page, model: str) -> None:
+    page.get_by_role("button", name=re.compile("^Model: ")).click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile(rf"^{model}\b")).click()
+    expect(page).to_have_url(re.compile(f"model={model}"))
 
 
 def turns(page: Page) -> Locator:
@@ -197,6 +210,41 @@ def test_texts_become_vectors(page: Page, fleet: Fleet) -> None:
     expect(table.get_by_role("cell", name="1.00")).to_have_count(5)
     assert axe(page) == []
     forget(fleet, "vectors")
+
+
+@pytest.mark.behaviour("PAGE-123")
+def test_what_a_voice_says_is_heard_kept_and_written_down_again(page: Page, fleet: Fleet, tmp_path: Path) -> None:
+    at = fleet.models.files
+    fleet.run(fleet.models.put("joe", backend="piper", serves=["speech"], files=files_of(VOICE, at)))
+    listens: dict[str, Any] = {"options": {"compute_type": "int8", "beam_size": "1"}, "serves": ["transcriptions"]}
+    fleet.run(fleet.models.put("ears", backend="faster-whisper", files=files_of(WHISPER, at), **listens))
+    open_page(page, fleet, "?mode=speech")
+    choose(page, "joe")
+    page.get_by_label("Text").fill(SENTENCE)
+    button(page, "Speak").click()
+    # The browser has taken the sound for a sound, under the page's strict policy.
+    heard = page.get_by_label("The spoken text")
+    expect(heard).to_have_js_property("readyState", 4, timeout=LONG_MS)
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Save the recording").click()
+    recording = tmp_path / started.value.suggested_filename
+    started.value.save_as(recording)
+    with wave.open(str(recording)) as sound:
+        lasts_s = sound.getnframes() / sound.getframerate()
+    assert lasts_s > 1
+    assert heard.evaluate("sound => sound.duration") == pytest.approx(lasts_s, abs=0.1)
+    expect(page.get_by_text(re.compile(r"^loaded on worker-\d$"))).to_be_visible()
+
+    page.get_by_text("Transcription", exact=True).click()
+    choose(page, "ears")
+    button(page, "Record").click()
+    expect(page.get_by_role("alert")).to_contain_text("The microphone cannot be used. Choose a file instead.")
+    page.get_by_label("A recording").set_input_files(recording)
+    written = page.locator("code").last
+    expect(written).to_be_visible(timeout=LONG_MS)
+    assert re.findall("[a-z]+", written.inner_text().lower()) == re.findall("[a-z]+", SENTENCE.lower())
+    expect(page.get_by_role("alert")).to_have_count(0)
+    forget(fleet, "joe", "ears")
 
 
 @pytest.mark.behaviour("PAGE-122")

@@ -29,6 +29,7 @@ export function Transcription({ choice }: { choice: Choice }) {
   const recorder = useRecorder((blob) => had.mutate({ blob, name: "recording.webm" }), setTrouble);
   const onFile = (event: ChangeEvent<HTMLInputElement>) => {
     const file = event.target.files?.[0];
+    setTrouble(null);
     if (file) had.mutate({ blob: file, name: file.name });
   };
   return (

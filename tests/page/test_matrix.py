@@ -1,0 +1,84 @@
+"""The matrix of a large fleet: what is out of sight is not drawn, and is reached all the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.page.support import Fleet, axe
+
+MANY = 200
+# Two workers that run stand beside them, and the first column has the names of backends.
+COLUMNS = MANY + 3
+DRAWN_MAX = 40
+
+
+def cell(page: Page, node: str) -> Locator:
+    return page.get_by_role("button", name=re.compile(rf"^fake on {node}\b"))
+
+
+async def _register(fleet: Fleet) -> None:
+    """Over the API, as workers do it; none of them runs."""
+    token = await fleet.models.cluster.token(max_uses=MANY, approves=True)
+    for number in range(MANY):
+        body: dict[str, Any] = {
+            "name": f"stall-{number}",
+            "token": token,
+            "credential": f"{number + MANY:032}",
+            "boot_id": f"boot-{number:04}",
+            "address": f"127.0.0.1:{20000 + number}",
+            "total_ram": 2**34,
+        }
+        status, answer = await fleet.models.cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
+        assert status in (200, 201), answer
+
+
+async def _forget(fleet: Fleet) -> None:
+    for number in range(MANY):
+        await fleet.models.call("DELETE", f"/api/nodes/stall-{number}")
+
+
+@pytest.mark.behaviour("PAGE-108")
+def test_of_two_hundred_nodes_those_in_sight_are_drawn_and_keys_reach_the_others(page: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("wide"))
+    fleet.run(fleet.models.loaded("wide", "worker-1"))
+    fleet.run(_register(fleet))
+    try:
+        page.goto(f"{fleet.url()}/app/backends")
+        grid = page.get_by_role("grid", name="Backends by node")
+        expect(grid).to_have_attribute("aria-colcount", str(COLUMNS))
+        expect(cell(page, "stall-0")).to_be_visible()
+        cells = grid.locator("td button")
+        assert cells.count() < DRAWN_MAX
+        assert axe(page) == []
+
+        cell(page, "stall-0").focus()
+        page.keyboard.press("PageDown")
+        expect(cell(page, "stall-10")).to_be_focused()
+        expect(cell(page, "stall-10")).to_be_in_viewport(ratio=0.9)
+        page.keyboard.press("Control+End")
+        last = cell(page, "worker-2")
+        expect(last).to_be_focused()
+        expect(last).to_be_in_viewport(ratio=0.9)
+        expect(last.locator("..")).to_have_attribute("aria-colindex", str(COLUMNS))
+        expect(cell(page, "stall-10")).to_have_count(0)
+        assert cells.count() < DRAWN_MAX
+
+        # Scrolled to somewhere else, the focus stays where it was, and the heads stay in sight.
+        page.locator(".backends-matrix").evaluate("box => { box.scrollLeft = 100 * 128 }")
+        expect(cell(page, "stall-100")).to_be_in_viewport(ratio=0.9)
+        expect(grid.get_by_role("columnheader", name=re.compile("^stall-100"))).to_be_in_viewport()
+        expect(grid.get_by_role("rowheader", name=re.compile("^fake"))).to_be_in_viewport()
+        expect(last).to_be_focused()
+        page.keyboard.press("ArrowLeft")
+        expect(cell(page, "worker-1")).to_be_focused()
+        expect(cell(page, "worker-1")).to_be_in_viewport(ratio=0.9)
+        page.keyboard.press("Home")
+        expect(grid.get_by_role("link", name="fake", exact=True)).to_be_focused()
+        assert axe(page) == []
+    finally:
+        fleet.run(_forget(fleet))
+        fleet.run(fleet.models.forget("wide"))

@@ -2,9 +2,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { answer, api } from "@/api/client";
 import type { KeyMade } from "@/api/schema";
-import { Button } from "@/kit/Button";
 import { Copy } from "@/kit/Copy";
-import { Dialog } from "@/kit/Dialog";
+import { ShownOnce } from "@/kit/ShownOnce";
 import { curlOf, firstAllowed } from "@/pages/access/listing";
 
 export function SecretDialog({ made, onClose }: { made: KeyMade; onClose: () => void }) {
@@ -15,19 +14,11 @@ export function SecretDialog({ made, onClose }: { made: KeyMade; onClose: () => 
   const names = (data?.data ?? []).map((model) => model.id);
   const model = firstAllowed(made.models, names);
   return (
-    <Dialog
+    <ShownOnce
       title={`The secret of ${made.name}`}
+      advice={`Copy it now; whoever has it is ${made.name}.`}
       onClose={onClose}
-      wide
-      actions={
-        <Button kind="primary" onClick={onClose}>
-          I have it
-        </Button>
-      }
     >
-      <p>
-        <strong>It is shown here only.</strong> Copy it now; whoever has it is {made.name}.
-      </p>
       <Copy text={made.key} label={`the secret of ${made.name}`} />
       <h3>Try it</h3>
       <Copy text={curlOf(window.location.origin, made.key, model)} label="the command" />
@@ -36,6 +27,6 @@ export function SecretDialog({ made, onClose }: { made: KeyMade; onClose: () => 
           Put the name of a model in the place of MODEL: none is there yet that it may ask.
         </p>
       )}
-    </Dialog>
+    </ShownOnce>
   );
 }

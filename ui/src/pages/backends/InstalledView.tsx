@@ -5,6 +5,7 @@ import { Button } from "@/kit/Button";
 import { Search, Segments } from "@/kit/fields";
 import { Empty, Panel } from "@/kit/Panel";
 import { NodeStatus, Pill, Tag } from "@/kit/status";
+import { Table } from "@/kit/Table";
 import type { Change } from "@/pages/backends/ChangeDialog";
 import { Facts } from "@/pages/backends/Facts";
 import { type InstalledFilter, keeps } from "@/pages/backends/listing";
@@ -14,6 +15,8 @@ import { FILTERS } from "@/pages/backends/search";
 import type { Known } from "@/pages/backends/useFleet";
 import { useAddress } from "@/shell/useAddress";
 import { bytes, plural } from "@/text/format";
+
+const COLUMNS = ["Node", "Version", "Before", "Size", "Installed"];
 
 const WORDS = { user: "Installed by people", updates: "Updates", offline: "On nodes that are away" };
 
@@ -128,37 +131,26 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
           ["Last change", newest ? <Ago key="at" at={newest} /> : ""],
         ]}
       />
-      <div className="table-box">
-        <table>
-          <thead>
-            <tr>
-              <th>Node</th>
-              <th>Version</th>
-              <th>Before</th>
-              <th>Size</th>
-              <th>Installed</th>
+      <Table columns={COLUMNS}>
+        <tbody>
+          {backend.Nodes.map((place) => (
+            <tr key={place.node_id}>
+              <td>
+                {place.node_name}{" "}
+                {place.node_status !== "healthy" && <NodeStatus status={place.node_status} />}
+              </td>
+              <td className="number">
+                {place.version || "–"} {place.drifts && <Tag tone="warn">drift</Tag>}
+              </td>
+              <td className="number">{place.previous_version || "–"}</td>
+              <td className="number">{bytes(place.size_bytes)}</td>
+              <td>
+                <Ago at={place.installed_at} />
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {backend.Nodes.map((place) => (
-              <tr key={place.node_id}>
-                <td>
-                  {place.node_name}{" "}
-                  {place.node_status !== "healthy" && <NodeStatus status={place.node_status} />}
-                </td>
-                <td className="number">
-                  {place.version || "–"} {place.drifts && <Tag tone="warn">drift</Tag>}
-                </td>
-                <td className="number">{place.previous_version || "–"}</td>
-                <td className="number">{bytes(place.size_bytes)}</td>
-                <td>
-                  <Ago at={place.installed_at} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </Table>
     </Panel>
   );
 }

@@ -6,8 +6,11 @@ import type { FileOut, ModelOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { Empty, Panel } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
+import { right, Table } from "@/kit/Table";
 import { filesOf } from "@/pages/models/calls";
 import { bytes } from "@/text/format";
+
+const COLUMNS = ["File", right("Size"), "Content", "Held by frontends", "Held by nodes"];
 
 const SHORT = 12;
 
@@ -27,36 +30,25 @@ export function Files({ model }: { model: ModelOut }) {
             title="Files"
             note={`${bytes(model.payload_bytes)} in all. A content is kept once, whoever uses it.`}
           >
-            <div className="table-box">
-              <table>
-                <thead>
-                  <tr>
-                    <th>File</th>
-                    <th className="right">Size</th>
-                    <th>Content</th>
-                    <th>Held by frontends</th>
-                    <th>Held by nodes</th>
+            <Table columns={COLUMNS}>
+              <tbody>
+                {files.map((file) => (
+                  <tr key={file.path}>
+                    <td>{file.path}</td>
+                    <td className="right number">{bytes(file.size_bytes)}</td>
+                    <td>
+                      <code title={file.sha256}>{file.sha256.slice(0, SHORT)}</code>
+                    </td>
+                    <td>
+                      <Frontends held={bySha.get(file.sha256)} names={names} />
+                    </td>
+                    <td>
+                      <Nodes held={bySha.get(file.sha256)} />
+                    </td>
                   </tr>
-                </thead>
-                <tbody>
-                  {files.map((file) => (
-                    <tr key={file.path}>
-                      <td>{file.path}</td>
-                      <td className="right number">{bytes(file.size_bytes)}</td>
-                      <td>
-                        <code title={file.sha256}>{file.sha256.slice(0, SHORT)}</code>
-                      </td>
-                      <td>
-                        <Frontends held={bySha.get(file.sha256)} names={names} />
-                      </td>
-                      <td>
-                        <Nodes held={bySha.get(file.sha256)} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+                ))}
+              </tbody>
+            </Table>
           </Panel>
         );
       }}

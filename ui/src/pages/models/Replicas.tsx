@@ -6,9 +6,21 @@ import { Ago } from "@/kit/Ago";
 import { Button } from "@/kit/Button";
 import { Empty, Panel } from "@/kit/Panel";
 import { ReplicaState, Tag } from "@/kit/status";
+import { ACTIONS, right, Table } from "@/kit/Table";
 import { Unload } from "@/pages/models/dialogs";
 import { inFlight, liveOf } from "@/pages/models/state";
 import { bytes, count, duration } from "@/text/format";
+
+const COLUMNS = [
+  "Node",
+  "State",
+  right("In flight"),
+  right("Tokens/s"),
+  right("First byte"),
+  right("Memory"),
+  "Last used",
+  ACTIONS,
+];
 
 type Place = NonNullable<ModelOut["replicas"]>[number];
 
@@ -29,37 +41,21 @@ export function Replicas({ model, live }: { model: ModelOut; live: LiveOut | und
       {replicas.length === 0 ? (
         <Empty title="It runs nowhere now.">Load it, or ask it something: the first request loads it.</Empty>
       ) : (
-        <div className="table-box">
-          <table>
-            <thead>
-              <tr>
-                <th>Node</th>
-                <th>State</th>
-                <th className="right">In flight</th>
-                <th className="right">Tokens/s</th>
-                <th className="right">First byte</th>
-                <th className="right">Memory</th>
-                <th>Last used</th>
-                <th>
-                  <span className="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {replicas.map((replica) => (
-                <Row
-                  key={`${replica.node_id} ${replica.index}`}
-                  model={model.name}
-                  replica={replica}
-                  live={shown?.replicas.find(
-                    (one) => one.node === replica.node_name && one.index === replica.index,
-                  )}
-                  onLeave={() => leave(replica.node_name)}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table columns={COLUMNS}>
+          <tbody>
+            {replicas.map((replica) => (
+              <Row
+                key={`${replica.node_id} ${replica.index}`}
+                model={model.name}
+                replica={replica}
+                live={shown?.replicas.find(
+                  (one) => one.node === replica.node_name && one.index === replica.index,
+                )}
+                onLeave={() => leave(replica.node_name)}
+              />
+            ))}
+          </tbody>
+        </Table>
       )}
       {leaving && (
         <Unload

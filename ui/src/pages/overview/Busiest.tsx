@@ -2,8 +2,20 @@
 import { Link } from "@tanstack/react-router";
 import type { LiveModel, LiveOut } from "@/api/schema";
 import { Empty, Panel } from "@/kit/Panel";
+import { right, Table } from "@/kit/Table";
 import { busiest, pace } from "@/pages/overview/fleet";
 import { count, duration, plural } from "@/text/format";
+
+const COLUMNS = [
+  "Model",
+  right("Replicas"),
+  right("In flight"),
+  right("Waiting"),
+  right("Requests/s"),
+  right("Tokens/s"),
+  right("First token"),
+  right("Errors/s"),
+];
 
 const SHOWN = 8;
 
@@ -26,27 +38,13 @@ export function Busiest({ live }: { live: LiveOut }) {
       title="Busiest models"
       note={idle > 0 && `${plural(idle, "more is", "more are")} loaded when asked for.`}
     >
-      <div className="table-box">
-        <table>
-          <thead>
-            <tr>
-              <th>Model</th>
-              <th className="right">Replicas</th>
-              <th className="right">In flight</th>
-              <th className="right">Waiting</th>
-              <th className="right">Requests/s</th>
-              <th className="right">Tokens/s</th>
-              <th className="right">First token</th>
-              <th className="right">Errors/s</th>
-            </tr>
-          </thead>
-          <tbody>
-            {models.slice(0, SHOWN).map((model) => (
-              <Row key={model.name} model={model} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table columns={COLUMNS}>
+        <tbody>
+          {models.slice(0, SHOWN).map((model) => (
+            <Row key={model.name} model={model} />
+          ))}
+        </tbody>
+      </Table>
       {rest > 0 && <Link to="/models">{plural(rest, "more model")}</Link>}
     </Panel>
   );

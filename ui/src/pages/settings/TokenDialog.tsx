@@ -6,6 +6,7 @@ import { Button } from "@/kit/Button";
 import { Copy } from "@/kit/Copy";
 import { Dialog } from "@/kit/Dialog";
 import { Checkbox, Select, TextField } from "@/kit/fields";
+import { ShownOnce } from "@/kit/ShownOnce";
 import { Trouble } from "@/kit/Trouble";
 import { makeToken } from "@/pages/settings/calls";
 
@@ -72,24 +73,16 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
 
 function Made({ made, onClose }: { made: TokenMade; onClose: () => void }) {
   return (
-    <Dialog
+    <ShownOnce
       title={`The token ${made.name}`}
+      advice="Run this on the machine that is to join:"
       onClose={onClose}
-      wide
-      actions={
-        <Button kind="primary" onClick={onClose}>
-          I have it
-        </Button>
-      }
     >
-      <p>
-        <strong>It is shown here only.</strong> Run this on the machine that is to join:
-      </p>
       <Copy
         text={`corral worker --join ${window.location.origin} --token ${made.token}`}
         label="the command"
       />
       <Copy text={made.token} label={`the token ${made.name}`} />
-    </Dialog>
+    </ShownOnce>
   );
 }

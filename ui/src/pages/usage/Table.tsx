@@ -1,8 +1,20 @@
 // The numbers behind the columns, with their total.
 import type { SumsOut } from "@/api/schema";
 import { Panel } from "@/kit/Panel";
+import { right, Table as Sheet } from "@/kit/Table";
 import { type Group, type Measure, measured } from "@/pages/usage/sums";
 import { count, percent } from "@/text/format";
+
+const COLUMNS = [
+  "Name",
+  right("Requests"),
+  right("Errors"),
+  right("Prompts"),
+  right("Cached"),
+  right("Answers"),
+  right("Tokens"),
+  "Share",
+];
 
 interface TableProps {
   title: string;
@@ -19,62 +31,36 @@ export function Table({ title, groups, total, isCut, measure, only, onOnly }: Ta
   const whole = measured(total, measure);
   return (
     <Panel title={title} note="Choose a name to see it alone.">
-      <div className="table-box">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col" className="right">
-                Requests
+      <Sheet columns={COLUMNS}>
+        <tbody>
+          {groups.map((group) => (
+            <tr key={group.id} className={group.id === only ? "usage-chosen" : undefined}>
+              <th scope="row">
+                <button
+                  type="button"
+                  className="usage-name"
+                  aria-pressed={group.id === only}
+                  onClick={() => onOnly(group.id)}
+                >
+                  {group.name}
+                </button>
+                {group.detail && <span className="small soft"> {group.detail}</span>}
               </th>
-              <th scope="col" className="right">
-                Errors
-              </th>
-              <th scope="col" className="right">
-                Prompts
-              </th>
-              <th scope="col" className="right">
-                Cached
-              </th>
-              <th scope="col" className="right">
-                Answers
-              </th>
-              <th scope="col" className="right">
-                Tokens
-              </th>
-              <th scope="col">Share</th>
+              <Numbers sums={group.sums} />
+              <td>
+                <Share part={measured(group.sums, measure)} whole={whole} />
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {groups.map((group) => (
-              <tr key={group.id} className={group.id === only ? "usage-chosen" : undefined}>
-                <th scope="row">
-                  <button
-                    type="button"
-                    className="usage-name"
-                    aria-pressed={group.id === only}
-                    onClick={() => onOnly(group.id)}
-                  >
-                    {group.name}
-                  </button>
-                  {group.detail && <span className="small soft"> {group.detail}</span>}
-                </th>
-                <Numbers sums={group.sums} />
-                <td>
-                  <Share part={measured(group.sums, measure)} whole={whole} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-          <tfoot>
-            <tr>
-              <th scope="row">Total</th>
-              <Numbers sums={total} />
-              <td />
-            </tr>
-          </tfoot>
-        </table>
-      </div>
+          ))}
+        </tbody>
+        <tfoot>
+          <tr>
+            <th scope="row">Total</th>
+            <Numbers sums={total} />
+            <td />
+          </tr>
+        </tfoot>
+      </Sheet>
       {isCut && <p className="small soft">There are more rows than are shown here. The CSV has them all.</p>}
       {total.estimated_tokens > 0 && (
         <p className="small soft">

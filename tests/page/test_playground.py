@@ -169,10 +169,8 @@ def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again(page: Page, f
 
 @pytest.mark.behaviour("PAGE-118", "PAGE-119")
 def test_who_may_only_ask_models_does_so_here_and_with_the_command_that_is_shown(
-    context: BrowserContext, fleet: Fleet, watched: Watched
+    context: BrowserContext, fleet: Fleet
 ) -> None:
-    # Whether it is being loaded is asked, and the answer may be that it is not.
-    watched.allow(r"status of 404 .*/load-status")
     put(fleet, "plain")
     key = fleet.new_key("infer")
     come_in(context, fleet.url(), key)

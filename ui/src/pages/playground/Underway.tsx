@@ -1,6 +1,6 @@
 // What a question waits for: a model that is being fetched or loaded, with its bar.
 import { useQuery } from "@tanstack/react-query";
-import { answer, api, Problem } from "@/api/client";
+import { answer, api } from "@/api/client";
 import { operation, operations } from "@/api/queries";
 import { Progress } from "@/kit/measures";
 import type { Step } from "@/pages/playground/having";
@@ -44,14 +44,13 @@ function LoadSeen({ model }: { model: string }) {
 function LoadAsked({ model }: { model: string }) {
   const { data } = useQuery({
     queryKey: ["models", "load-status", model],
-    queryFn: async () => {
-      try {
-        return await answer(api.GET("/api/models/{name}/load-status", { params: { path: { name: model } } }));
-      } catch (error) {
-        if (error instanceof Problem && error.status === 404) return null;
-        throw error;
-      }
-    },
+    // No load is under way: nothing is answered, and that is no error.
+    queryFn: async () =>
+      (await answer(
+        api.GET("/api/models/{name}/load-status", {
+          params: { path: { name: model }, query: { quiet: true } },
+        }),
+      )) ?? null,
     refetchInterval: 1000,
     staleTime: 0,
   });

@@ -15,7 +15,7 @@ from corral.adapters.system import SystemClock
 from corral.domain.errors import StoreUnavailable
 from corral.serving.health import BEHIND_S, Health
 from tests.engines.running import Engine
-from tests.serving.scene import an_engine, keep_only_the_feed, serve
+from tests.serving.scene import an_engine, keep_only_the_feed, put_model, put_replica, serve, settled
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.waiting import eventually
 from tests.support.wires import Wire, wire_to
@@ -176,10 +176,14 @@ async def test_what_is_away_is_named_with_since_when_and_the_cluster_is_shown_fr
 ) -> None:
     async with running_frontend(wired_url) as frontend:
         await keep_only_the_feed(frontend)
+        assert (await _says(frontend, "NATS is away since 20")).endswith("No model is loaded.")
         await serve(frontend, engine)
-        assert (await _says(frontend, "NATS is away since 20")).endswith("what is loaded is served.")
+        alone = await _says(frontend, "NATS is away since 20")
+        assert alone.endswith("what is loaded is served. Serving 1 of 1 loaded model.")
         await wire.cut()
         sentence = await _says(frontend, "PostgreSQL is away since 20")
+        assert sentence.endswith("nothing can be changed. Serving 1 of 1 loaded model.")
+        assert (await _says(frontend, "NATS is away since 20")).endswith("what is loaded is served."), "once is enough"
         assert await _answers(frontend)
         assert await _says(frontend, "PostgreSQL is away") == sentence, "since when does not move"
         told: Any = (await frontend.call("GET", "/api/cluster"))[1]
@@ -195,6 +199,27 @@ async def test_what_is_away_is_named_with_since_when_and_the_cluster_is_shown_fr
             return not [one for one in await _sentences(frontend) if "PostgreSQL" in one]
 
         await eventually(is_well)
+
+
+@pytest.mark.behaviour("GW-147")
+async def test_of_the_loaded_models_those_count_as_served_that_somebody_would_answer_for(
+    database_url: str, engine: Engine
+) -> None:
+    async with running_frontend(database_url) as frontend:
+        await keep_only_the_feed(frontend)
+        replica = await serve(frontend, engine)
+        # One whose only replica is of another revision, one that fails, one that was switched off, one not loaded.
+        for name in ("old", "failing", "off", "idle"):
+            await put_model(frontend.database, name=name, enabled=name != "off")
+        await put_replica(frontend.database, replica.node_id, replica.address, model="old", revision="another")
+        failing = await put_replica(frontend.database, replica.node_id, replica.address, model="failing")
+        await put_replica(frontend.database, replica.node_id, replica.address, model="off")
+        await settled(frontend)
+        assert (await _says(frontend, "NATS is away")).endswith("Serving 2 of 3 loaded models.")
+        seat = frontend.core.parts.gateway.router.snapshot.seats.find(failing.id)
+        assert seat is not None
+        seat.breaker.trip(frontend.core.parts.clock.monotonic(), 0.0)
+        assert (await _says(frontend, "NATS is away")).endswith("Serving 1 of 3 loaded models.")
 
 
 class _Hands(SystemClock):

@@ -17,7 +17,9 @@ from tests.page.support import Aside, Fleet, Watched, axe, come_in
 MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
 LONG_MS = 120_000
-AWAY = re.compile(r"PostgreSQL is away since .* UTC: what is known is served, nothing can be changed\.")
+AWAY = re.compile(
+    r"PostgreSQL is away since .* UTC: what is known is served, nothing can be changed\. Serving 1 of 1 loaded model\."
+)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +122,12 @@ def test_that_postgresql_is_away_is_said_by_itself_and_so_is_that_it_is_back(
         # What is known is still shown, and is still served.
         expect(numbers.get_by_role("link", name="Replicas")).to_contain_text("loaded, of 1 model")
         fleet.run(fleet.models.answers("steady"))
+        # Once here, and at the top of every other page.
+        expect(page.get_by_text(AWAY)).to_have_count(1)
+        page.get_by_role("link", name="Usage").click()
+        expect(page.get_by_role("status").get_by_text(AWAY)).to_be_visible()
+        page.get_by_role("link", name="Overview").click()
+        expect(attention(page)).to_contain_text(AWAY)
     finally:
         fleet.run(postgres.start())
     expect(attention(page).get_by_text(AWAY)).to_have_count(0)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from corral import __version__
+from corral.api.insight.degraded import degraded
 from corral.api.metrics import Metrics
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import StoreUnavailable
@@ -40,7 +41,7 @@ async def readyz(parts: PartsIn) -> JSONResponse:
     if reason is not None:
         status = "stopping" if reason == "stopping" else "starting"
         return JSONResponse({"status": status, "reason": reason}, status_code=503)
-    return JSONResponse({"status": "ready", "degraded": _degraded(parts)})
+    return JSONResponse({"status": "ready", "degraded": degraded(parts)})
 
 
 @router.get("/metrics", response_class=Response)
@@ -86,7 +87,7 @@ async def cluster(request: Request, parts: PartsIn, _: OperateIn) -> ClusterOut:
         answered_by=parts.frontend_id,
         postgres=PartOut(state="up"),
         nats=_bus(parts),
-        degraded=_degraded(parts),
+        degraded=degraded(parts),
         leader=_NO_LEADER
         if lease is None
         else LeaderOut(holder=holder, term=lease.term, acquired_at=lease.acquired_at, expires_at=lease.expires_at),
@@ -106,7 +107,7 @@ def _from_memory(parts: Parts) -> ClusterOut:
         answered_by=parts.frontend_id,
         postgres=PartOut(state="down", detail=cause),
         nats=_bus(parts),
-        degraded=_degraded(parts),
+        degraded=degraded(parts),
         leader=_NO_LEADER,
         frontends=[],
         nodes=[
@@ -118,8 +119,3 @@ def _from_memory(parts: Parts) -> ClusterOut:
 
 def _bus(parts: Parts) -> PartOut:
     return PartOut(state="up" if parts.bus.is_connected else "down")
-
-
-def _degraded(parts: Parts) -> list[str]:
-    parts.health.saw_bus(is_connected=parts.bus.is_connected)
-    return parts.health.sentences(has_leader=parts.leader.is_led)

@@ -1,14 +1,14 @@
 // The frame around every page: navigation, the strip of operations, what is degraded, and whether we hear of changes.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useMatchRoute, useRouterState } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { answer, api } from "@/api/client";
-import { cluster } from "@/api/queries";
 import { Button, IconButton } from "@/kit/Button";
 import { Icon, type IconName } from "@/kit/icons";
 import { Empty, PageHead } from "@/kit/Panel";
 import { Trouble } from "@/kit/Trouble";
 import { useConnection } from "@/live/connection";
+import { useDegraded } from "@/live/degraded";
 import { Live } from "@/live/Live";
 import { Mark } from "@/shell/Mark";
 import { may, type Scope, useMay, useMe } from "@/shell/me";
@@ -161,9 +161,11 @@ function ConnectionState() {
 }
 
 function Degraded() {
-  const { data } = useQuery(cluster);
   const connection = useConnection();
-  const sentences = data?.degraded ?? [];
+  // The overview has them among what needs attention.
+  const isOverview = useMatchRoute()({ to: "/" }) !== false;
+  const known = useDegraded();
+  const sentences = isOverview ? [] : known;
   if (connection !== "lost" && sentences.length === 0) return null;
   return (
     <div className="degraded" role="status">

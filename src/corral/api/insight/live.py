@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from corral.api.insight.degraded import degraded
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import StoreUnavailable
 from corral.domain.node import NodeId
@@ -60,7 +61,7 @@ async def look(parts: Parts) -> LiveOut:
         requests_open=summed.waiting + summed.in_flight,
         streams_open=summed.streams_open,
         pace=_pace(summed.total),
-        degraded=_degraded(parts),
+        degraded=degraded(parts),
         models=models,
         idle_models=len({model.name for model in _snapshot(parts).list_models()} - {model.name for model in models}),
     )
@@ -145,11 +146,6 @@ def _replicas(parts: Parts, replicas: Iterable[Replica], summed: Summed) -> dict
             )
         )
     return dict(shown)
-
-
-def _degraded(parts: Parts) -> list[str]:
-    parts.health.saw_bus(is_connected=parts.bus.is_connected)
-    return parts.health.sentences(has_leader=parts.leader.is_led)
 
 
 def _pace(flow: Flow | None) -> PaceOut:

@@ -2,7 +2,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Navigate } from "@tanstack/react-router";
 import {
-  cluster,
   installedBackends,
   live as liveQuery,
   modelConfigs,
@@ -13,6 +12,7 @@ import {
 } from "@/api/queries";
 import { Answered } from "@/kit/Answered";
 import { PageHead } from "@/kit/Panel";
+import { useDegraded } from "@/live/degraded";
 import { intents as intentsQuery } from "@/pages/operations/queries";
 import { Attention } from "@/pages/overview/Attention";
 import { attention } from "@/pages/overview/attention";
@@ -58,7 +58,6 @@ function Fleet() {
 
 /** Says that all is well only when everything has been read that could say otherwise. */
 function Needs() {
-  const atFirst = useQuery(cluster).data?.degraded;
   const nodes = useQuery(nodesQuery).data;
   const operations = useQuery(operationsQuery).data;
   const intents = useQuery(intentsQuery).data;
@@ -67,8 +66,7 @@ function Needs() {
   const rules = useQuery(rulesQuery).data;
   const live = useQuery(liveQuery).data;
   const items = attention({
-    // That a part is away is no event, least of all when it is PostgreSQL: the live view tells it every second.
-    degraded: (live ? live.degraded : atFirst) ?? [],
+    degraded: useDegraded(),
     nodes: nodes ?? [],
     operations: operations ?? [],
     intents: intents ?? [],

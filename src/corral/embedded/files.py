@@ -11,7 +11,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -33,7 +33,7 @@ def write_private(path: Path, text: str, *, durable: bool = True) -> None:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def make_private_folder(folder: Path) -> None:

@@ -25,7 +25,7 @@ from corral.embedded.ports import accepts, choose_port
 from corral.embedded.processes import MARKER_HOME, MARKER_NAME
 from corral.embedded.run_as import RunAs, choose_run_as, give_to
 from corral.embedded.state import StateFile
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 
 NAME = "postgres"
 HOST = "127.0.0.1"
@@ -185,7 +185,7 @@ class EmbeddedPostgres:
             password.unlink(missing_ok=True)
         await self._single_user(run_as, making, f"CREATE DATABASE {DATABASE}")
         making.rename(data)
-        sync_folder(data.parent)
+        sync(data.parent)
         self._is_new, self._is_password_new = True, False
 
     def _check_version(self, data: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from corral.domain.errors import InvalidRequest, Unavailable, Unprocessable
 from corral.domain.model import Blob
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 from corral.transfer.chunks import ChunkHasher, check_sha256
 from corral.transfer.faults import told_when_full
 from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER
@@ -176,13 +176,9 @@ class Shelf:
         target = self._place(sha256)
         self._make(target.parent)
         path.chmod(self._file_mode)
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)
         path.replace(target)
-        sync_folder(target.parent)
+        sync(target.parent)
 
     def _place(self, sha256: str) -> Path:
         name = check_sha256(sha256)

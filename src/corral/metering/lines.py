@@ -8,12 +8,12 @@ half-written is the last. What else is unreadable is damage of the disk: it is t
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corral.domain.usage import Bucket, Buckets, Sums
+from corral.runtime import disk
 
 SUFFIX = ".lines"
 PRIVATE_FILE = 0o600
@@ -84,13 +84,7 @@ def _parse_numbers(numbers: list[bytes]) -> Sums | None:
 
 def replace(path: Path, buckets: Buckets) -> None:
     """Put these sums in the place of the file, in one step; on return they are on the disk."""
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.writelines(whole(bucket, sums) for bucket, sums in buckets.items())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    disk.replace(path, b"".join(whole(bucket, sums) for bucket, sums in buckets.items()))
 
 
 def number_of(path: Path) -> int | None:

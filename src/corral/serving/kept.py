@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from corral.ports.runtime import Clock
+from corral.runtime.disk import sync
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +91,7 @@ class KeptFile:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _sync_folder(self._folder)
+        sync(self._folder)
 
     def read(self) -> Kept | None:
         """None if there is none. `Unusable` says what is wrong with the one that is there."""
@@ -199,14 +200,6 @@ def _check_owner(found: os.stat_result) -> None:
         raise Unusable(f"it belongs to another user (uid {found.st_uid})")
     if found.st_mode & _OTHERS:
         raise Unusable("other users may read or write it")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 async def _in_thread(work: Callable[[], bool]) -> bool:

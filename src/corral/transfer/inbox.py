@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound, TooLarge, Unavailable
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 from corral.transfer.chunks import check_sha256, sha256_of
 from corral.transfer.faults import told_when_full
 from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER, write_json
@@ -348,7 +348,7 @@ class _Place:
         finally:
             os.close(descriptor)
         self.part.replace(self.path)
-        sync_folder(self.path.parent)
+        sync(self.path.parent)
         self.note_sum(sha256)
         self._note.unlink(missing_ok=True)
 

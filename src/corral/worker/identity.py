@@ -8,7 +8,6 @@ the machine would lose its place in the cluster without anybody having decided s
 from __future__ import annotations
 
 import json
-import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ import structlog
 from corral.domain.access import NODE_CREDENTIAL_PREFIX
 from corral.domain.errors import CorralError
 from corral.ports.runtime import Ids
+from corral.runtime import disk
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ class IdentityFile:
             "frontend": identity.frontend,
         }
         try:
-            _write(self._path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            disk.replace(self._path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
         except OSError as error:
             raise CorralError(
                 f"The worker's identity cannot be written to {self._path}: {error.strerror}.",
@@ -143,21 +143,3 @@ class IdentityFile:
             hint="Put the file back from a backup. Or move it away and remove the node with `corral nodes remove`: "
             "the machine then joins anew with a join token.",
         )
-
-
-def _write(path: Path, text: str) -> None:
-    # One name is enough: only the holder of the home's lock writes, and a leftover is overwritten.
-    temporary = path.with_name(f"{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), _PRIVATE)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    # The rename itself survives a power cut only when the folder is written too.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 from corral.transfer.faults import SourceFailed, TransferFailed, told_when_full
 from corral.transfer.files import PRIVATE_FILE
 from corral.transfer.http import Http
@@ -116,7 +116,7 @@ def extract(archive: Path, member: str, target: Path, limit_bytes: int, stop: St
         raise TransferFailed(f"{archive.name} is damaged: {error}.", code="bad_package") from error
     finally:
         temporary.unlink(missing_ok=True)
-    sync_folder(target.parent)
+    sync(target.parent)
     return found.hexdigest()
 
 

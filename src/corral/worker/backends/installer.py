@@ -24,7 +24,7 @@ import structlog
 from corral.domain.backend import Build, InstalledBackend
 from corral.domain.operation import Phase
 from corral.ports.runtime import Clock, Ids
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 from corral.transfer.download import Downloads, owner_of
 from corral.transfer.faults import TransferFailed, told_when_full
 from corral.transfer.files import write_json
@@ -310,7 +310,7 @@ class DiskInstaller:
         """The rename of the pointer is the moment at which the backend is installed."""
         if tree is not None:
             tree.rename(self._layout.store / entry.key)
-            sync_folder(self._layout.store)
+            sync(self._layout.store)
         name = entry.build.name
         before = self._records.pointers.get(name)
         if before is None or not self._is_whole(before.current):

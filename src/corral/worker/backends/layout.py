@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corral.runtime.disk import sync_folder
+from corral.runtime.disk import sync
 from corral.transfer.files import PRIVATE_FOLDER
 
 RECORD = "backend.json"
@@ -77,13 +77,8 @@ def sync_tree(folder: Path) -> None:
     if len(files) > SYNC_FILES_MAX:
         os.sync()
         return
-    for path in files:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    sync_folder(folder)
+    for path in (*files, folder):
+        sync(path)
 
 
 def walk(folder: Path) -> Iterator[Path]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -18,6 +17,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from corral.domain.errors import Unavailable
+from corral.runtime import disk
 from corral.worker.jobs.record import JobRecord, Seen
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,6 @@ FOLDER = "journal"
 # Put aside for whoever wants to look; more of them would only fill the disk.
 MAX_DAMAGED = 20
 _PRIVATE_FOLDER = 0o700
-_PRIVATE = 0o600
 _JOBS: TypeAdapter[JobRecord] = TypeAdapter(JobRecord)
 _SEEN: TypeAdapter[Seen] = TypeAdapter(Seen)
 
@@ -115,7 +114,7 @@ class DiskJournal:
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
-            _write_whole(path, data)
+            disk.replace(path, data)
         except OSError as error:
             raise self._not_written(path, error) from error
 
@@ -124,19 +123,3 @@ class DiskJournal:
             f"The worker's journal cannot be written to {path}: {error.strerror}.",
             hint="The worker needs a folder that it may write to, on a disk that is not full.",
         )
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    # The rename itself survives a power cut only when the folder is written too.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

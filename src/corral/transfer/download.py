@@ -285,8 +285,13 @@ class _PartialFile:
     def __enter__(self) -> _PartialFile:
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        # Nothing has come, and there is nothing to go on from: perhaps nobody ever tries again.
+        is_of_use = error is None or os.fstat(self._descriptor).st_size > 0
         os.close(self._descriptor)
+        if not is_of_use:
+            self.path.unlink(missing_ok=True)
+            self.path.with_suffix(".json").unlink(missing_ok=True)
 
     @property
     def sha256(self) -> str:

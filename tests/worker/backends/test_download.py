@@ -121,6 +121,16 @@ async def test_a_server_in_trouble_is_asked_three_times_with_growing_pauses(scen
 
 
 @pytest.mark.behaviour("INS-3")
+@pytest.mark.parametrize("fault", [faulty.status(503), faulty.cut_after(0)], ids=["refused", "cut at once"])
+async def test_a_download_of_which_nothing_came_leaves_nothing_behind(
+    scene: Scene, files: FileServer, fault: faulty.Fault
+) -> None:
+    files.put("/engine.tar.gz", BODY, etag='"a"', faults=[fault], is_always_faulty=True)
+    await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), "source_unavailable")
+    assert list((scene.root / "downloads").iterdir()) == []
+
+
+@pytest.mark.behaviour("INS-3")
 async def test_an_error_of_the_moment_costs_nothing_but_a_pause(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY, faults=[faulty.status(500), faulty.status(429)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))

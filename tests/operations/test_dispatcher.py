@@ -392,6 +392,7 @@ async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: 
     assert (refused.state, refused.fault.text if refused.fault else "") == ("error", "This machine has no room for it.")
 
 
+@pytest.mark.behaviour("VER-4")
 async def test_a_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once_corral_was_upgraded_there(
     database: Database, hub: Hub
 ) -> None:

@@ -35,7 +35,8 @@ from corral.bus.subjects import (
 )
 from corral.domain.errors import Conflict, NodeUnreachable, NotFound
 from corral.domain.node import Node, NodeType
-from corral.nodes.commands import note_bus
+from corral.nodes.commands import describe
+from corral.policy.faults import COMMAND_UNKNOWN
 from corral.ports.bus import Bus
 from corral.store import nodes as node_store
 from corral.store.database import Database
@@ -134,6 +135,12 @@ async def _ask(database: Database, bus: Bus, node: Node, spec: SubjectSpec[Q, R]
         return await bus.request(spec, message, node=node.id)
     except NodeUnreachable as error:
         # Silence in time says nothing about the bus; that nobody listens does.
-        if error.slug == NodeUnreachable.code:
-            await note_bus(database, node.id, is_on_bus=False)
-        raise
+        if error.slug != NodeUnreachable.code:
+            raise
+        # Also notes what is seen of the node on the bus; one that is not there raises here.
+        answer = await describe(database, bus, node.id)
+        raise Conflict(
+            f"The worker of {node.name} does not know {spec.name}; it runs Corral {answer.version}.",
+            hint="Upgrade Corral on that machine, then try again.",
+            code=COMMAND_UNKNOWN,
+        ) from error

@@ -10,10 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+import structlog
+
 from corral.bus.messages import JobEvent, OperationDelta
 from corral.domain.node import NodeId
 from corral.domain.operation import OPEN, JobId, Operation, OperationId, Progress
-from corral.operations.hearing import Listener, Said, delta_of, heard, result_of, stopped_by, take_in
+from corral.operations.hearing import CODE_MAX, Listener, Said, delta_of, heard, plain, result_of, stopped_by, take_in
 from corral.operations.numbers import EventOutcome, Numbers
 from corral.policy.progress import Change, Heard, aggregate
 from corral.ports.bus import Delivery
@@ -25,6 +27,10 @@ from corral.store.database import Database, Transaction, as_uuid
 WAITING_MAX = 20_000
 # How many jobs one transaction takes in; larger ones only hold locks longer.
 BATCH_MAX = 1000
+# Texts of workers, so their number is not bounded by itself.
+ODD_MAX = 256
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class JobEvents:
         self._numbers = numbers
         self._listeners = listeners or {}
         self._waiting: OrderedDict[JobId, Said] = OrderedDict()
+        self._odd: set[tuple[str, str]] = set()
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -63,10 +70,21 @@ class JobEvents:
         news, job, node = heard(event), as_uuid(event.job_id), as_uuid(delivery.node or "")
         if news is None or job is None or node is None:
             self._numbers.heard(EventOutcome.ODD)
+            self._tell_odd(delivery)
             return
         self._numbers.heard(EventOutcome.TAKEN)
         said = Said(node=NodeId(node), job_id=JobId(job), news=news, stopped=stopped_by(event), result=result_of(event))
         self._put(said)
+
+    def _tell_odd(self, delivery: Delivery[JobEvent]) -> None:
+        """Once for each node and state: a worker of a later version says it four times a second."""
+        node, state = plain(delivery.node or "", CODE_MAX), plain(delivery.message.state, CODE_MAX)
+        if (node, state) in self._odd:
+            return
+        if len(self._odd) >= ODD_MAX:
+            self._odd.clear()
+        self._odd.add((node, state))
+        log.warning("an event of a job is not understood and left out", node=node, state=state)
 
     def _put(self, said: Said) -> None:
         older = self._waiting.pop(said.job_id, None)

@@ -1,0 +1,202 @@
+"""The present code beside the version before: what that one says is understood, and what it is told it understands.
+
+Rolling updates go frontends first, and a frontend may go back: so every message is held against the contract in both
+directions, whoever sends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, make_dataclass
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from corral.bus.codec import BadMessage
+from corral.policy.gallery import build_from_json, build_to_json
+from tests.versions.messages import NEEDED, STRANGE, Form, echoed, lost, made, problems
+from tools import contract
+from tools.contract import By, Contract, Exchange
+
+BEFORE = contract.read()
+NOW = contract.contract()
+PRESENT = {exchange.name: exchange for exchange in contract.exchanges()}
+ADVICE = (
+    "A worker or frontend of the version before still speaks so. Keep reading and sending the old field for one version"
+    " and give a new one a default; only after a release: python -m tools.contract --accept"
+)
+# Calls of workers and subjects that they send on which the version before does not have: each with what a worker does
+# when an older frontend refuses it.
+NEW_FROM_WORKERS: Mapping[str, str] = {}
+# Words that a reader drops the whole message for if it does not know them.
+CLOSED = frozenset({"states of jobs", "sources of backends"})
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message as the version before has it."""
+
+    name: str
+    kind: str
+    part: str
+
+
+def said_before() -> list[Said]:
+    return [
+        Said(name=f"{place} {part}", kind=ends[part], part=part)
+        for place, ends in BEFORE["places"].items()
+        for part in ("sends", "answers", "refuses")
+        if part in ends
+    ]
+
+
+every_message = pytest.mark.parametrize("said", said_before(), ids=lambda said: said.name)
+
+
+def unread(said: Said, exchange: Exchange, before: Contract, *, strange: bool = False) -> Iterator[str]:
+    """What the present code does not understand of the version before."""
+    for form in Form:
+        message = made(said.kind, before["shapes"], form)
+        told = made(said.kind, before["shapes"], form, strange=strange)
+        try:
+            yield from (f"{form}: {problem}" for problem in lost(message, echoed(exchange, told)))
+        except (BadMessage, ValidationError) as error:
+            yield f"{form}: {error}"
+
+
+def unfit(said: Said, exchange: Exchange, before: Contract) -> Iterator[str]:
+    """What the version before does not understand of the present code."""
+    shapes: dict[str, dict[str, str]] = {}
+    kind = contract.describe(exchange.kind, shapes)
+    for form in Form:
+        message = echoed(exchange, made(kind, shapes, form))
+        yield from (f"{form}: {problem}" for problem in problems(message, said.kind, before["shapes"]))
+
+
+def told(what: str, found: list[str]) -> str:
+    return "\n  ".join([what, *dict.fromkeys(found), ADVICE])
+
+
+def present(said: Said) -> Exchange:
+    assert said.name in PRESENT, told(f"{said.name} is gone.", [])
+    return PRESENT[said.name]
+
+
+@pytest.mark.behaviour("VER-1")
+@every_message
+def test_what_the_version_before_says_is_understood(said: Said) -> None:
+    found = list(unread(said, present(said), BEFORE))
+    assert not found, told(f"{said.name}, as the version before says it:", found)
+
+
+@pytest.mark.behaviour("VER-2")
+@every_message
+def test_what_the_version_before_is_told_is_whole(said: Said) -> None:
+    found = list(unfit(said, present(said), BEFORE))
+    assert not found, told(f"{said.name}, as the version before hears it:", found)
+
+
+@pytest.mark.behaviour("VER-3")
+@every_message
+def test_fields_that_nobody_knows_are_taken(said: Said) -> None:
+    found = list(unread(said, present(said), BEFORE, strange=True))
+    assert not found, told(f"{said.name}, with a field of a later version:", found)
+
+
+@pytest.mark.behaviour("VER-1")
+@pytest.mark.parametrize("place", BEFORE["places"])
+def test_who_spoke_somewhere_still_does(place: str) -> None:
+    now = NOW["places"].get(place)
+    assert now is not None, told(f"{place} is gone.", [])
+    for end in ("from", "to"):
+        missing = sorted(set(BEFORE["places"][place].get(end, ())) - set(now.get(end, ())))
+        assert not missing, told(f"{place} is not {end} {', '.join(missing)} any more.", [])
+
+
+@pytest.mark.behaviour("VER-2")
+def test_what_workers_newly_ask_for_is_known_to_be_refused_by_older_frontends() -> None:
+    added = {
+        place
+        for place, ends in NOW["places"].items()
+        if place not in BEFORE["places"] and "worker" in ends.get("from", ())
+    }
+    assert added == set(NEW_FROM_WORKERS), (
+        f"{sorted(added ^ set(NEW_FROM_WORKERS))}: a new worker may meet an older frontend, which does not know it. See"
+        " what the worker does then, and write that down in NEW_FROM_WORKERS; after --accept it goes from there."
+    )
+
+
+@pytest.mark.behaviour("VER-1")
+@pytest.mark.parametrize("name", BEFORE["words"])
+def test_words_that_are_acted_by_are_still_known(name: str) -> None:
+    before, now = set(BEFORE["words"][name]), set(NOW["words"].get(name, ()))
+    assert before <= now, told(f"{name}: {', '.join(sorted(before - now))} is gone.", [])
+    if name in CLOSED:
+        assert now <= before, told(
+            f"{name}: the version before drops a message with {', '.join(sorted(now - before))}.", []
+        )
+
+
+@pytest.mark.behaviour("VER-1")
+@pytest.mark.parametrize("source", BEFORE["words"]["sources of backends"])
+@pytest.mark.parametrize("form", Form)
+def test_builds_inside_of_commands_keep_their_form(form: Form, source: str) -> None:
+    build = made("Build", BEFORE["shapes"], form, strange=True)
+    build |= {"name": "engine"}
+    build["source"] |= {"kind": source, "uri": "u", "requirements": ["engine==1"], "sha256": "a" * 64}
+    build.setdefault("manifest", {})
+    if "api_key" in build["manifest"]:
+        build["manifest"]["api_key"] = "none"
+    read = build_to_json(build_from_json(build))
+    found = [problem for problem in lost(build, read) if STRANGE not in problem]
+    found += problems(read, "Build", BEFORE["shapes"])
+    assert not found, told("A build:", found)
+
+
+# --- that the tests above would notice ---
+
+
+def exchange_of(kind: type[Any]) -> Exchange:
+    return Exchange(by=By.BUS, place="somewhere", part="sends", kind=kind)
+
+
+def kind_of(*fields: tuple[Any, ...]) -> type[Any]:
+    return make_dataclass("Later", fields, kw_only=True)
+
+
+OLD_SHAPE: Contract = {"shapes": {"Old": {"name": f"text{NEEDED}", "count": "integer"}}}
+OLD = Said(name="somewhere sends", kind="Old", part="sends")
+NAME, COUNT = ("name", str), ("count", int, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_read", "is_heard"),
+    [
+        pytest.param([NAME, COUNT], True, True, id="as it was"),
+        pytest.param([NAME, COUNT, ("more", str, "")], True, True, id="a field more"),
+        pytest.param([NAME, COUNT, ("more", str)], False, True, id="a needed field more"),
+        pytest.param([NAME], False, False, id="a field less"),
+        pytest.param([NAME, ("number", int, 0)], False, False, id="another name"),
+        pytest.param([NAME, ("count", str, "")], False, False, id="another type"),
+        pytest.param([NAME, ("count", int | None, None)], True, False, id="null where there was none"),
+        pytest.param([NAME, ("count", int)], False, True, id="needed from now on"),
+    ],
+)
+@pytest.mark.behaviour("VER-1", "VER-2")
+def test_a_change_that_the_version_before_cannot_live_with_is_noticed(
+    fields: list[tuple[Any, ...]], is_read: bool, is_heard: bool
+) -> None:
+    later = exchange_of(kind_of(*fields))
+    assert (not list(unread(OLD, later, OLD_SHAPE))) is is_read
+    assert (not list(unfit(OLD, later, OLD_SHAPE))) is is_heard
+
+
+def test_the_tool_tells_what_is_new_and_what_is_gone() -> None:
+    before = {"of": "1", "shapes": {"A": {"x": "text", "y": "text"}}}
+    now = {"of": "2", "shapes": {"A": {"x": "integer", "z": "text"}}}
+    assert list(contract.news(before, now)) == [
+        "shapes A x: text -> integer",
+        "gone: shapes A y",
+        "new: shapes A z",
+    ]

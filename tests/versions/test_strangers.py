@@ -1,0 +1,101 @@
+"""What only the other version knows: commands, states and kinds that nobody here has heard of. Nothing breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from corral.bus.messages import Describe, JobEvent, NodeDescription
+from corral.bus.subjects import JOB_EVENT, NODE_DESCRIBE, Role
+from corral.domain.node import NodeId
+from corral.operations.events import JobEvents
+from corral.operations.numbers import EventOutcome, Uncounted
+from corral.ports.bus import Delivery
+from corral.store import outbox
+from corral.store.database import Database
+from tests.bus.nats_server import NatsServer
+from tests.nodes.registry import events, ids
+from tests.operations.scene import put_nodes
+from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.waiting import eventually
+
+
+async def _is(claim: bool) -> bool:
+    return claim
+
+
+@pytest.mark.behaviour("VER-4")
+async def test_a_worker_that_does_not_know_what_it_is_asked_is_named_with_its_version(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    async with (
+        NatsServer(tmp_path) as server,
+        running_frontend(database_url, authority=server.authority, nats_url=server.url) as frontend,
+    ):
+        old, away = await put_nodes(database, "old", "away")
+        worker = server.bus(Role.WORKER, old)
+
+        async def describe(_: Delivery[Describe]) -> NodeDescription:
+            return NodeDescription(node_id=old, boot_id="b", name="old", version="0.0.9", uptime_s=1.0)
+
+        await worker.start()
+        try:
+            # All that it knows: a worker from before there was anything else.
+            await worker.subscribe(NODE_DESCRIBE, describe, node=old)
+            await eventually(lambda: _is(worker.is_connected and frontend.bus.is_connected))
+            status, answer = await frontend.call("POST", "/api/nodes/old/backends/collect")
+            assert (status, answer["error"]["code"]) == (409, "command_unknown")
+            assert answer["error"]["message"] == (
+                "The worker of old does not know backend.collect; it runs Corral 0.0.9."
+            )
+            assert await events(database, "node.bus_changed") == []
+            status, answer = await frontend.call("POST", "/api/nodes/away/backends/collect")
+            assert (status, answer["error"]["code"]) == (503, "node_unreachable")
+            assert [event.key for event in await events(database, "node.bus_changed")] == [away]
+        finally:
+            await worker.stop()
+
+
+@pytest.mark.behaviour("VER-5")
+async def test_a_state_of_a_job_that_nobody_knows_is_told_once_and_left_out(database: Database) -> None:
+    (node,) = await put_nodes(database, "later")
+    heard: list[EventOutcome] = []
+
+    class Numbers(Uncounted):
+        def heard(self, outcome: EventOutcome) -> None:
+            heard.append(outcome)
+
+    taken = JobEvents(database, ids, origin="here", is_held=lambda _: False, numbers=Numbers())
+    job = ids.new_id()
+    with capture_logs() as logs:
+        for seq, state in enumerate(("hibernating", "hibernating", "done")):
+            taken.record(_delivery(node, JobEvent(job_id=job, seq=seq, state=state)))
+    assert [(line["log_level"], line["node"], line["state"]) for line in logs] == [("warning", node, "hibernating")]
+    assert heard == [EventOutcome.ODD, EventOutcome.ODD, EventOutcome.TAKEN]
+    assert len(taken) == 1
+    await taken.flush()
+
+
+@pytest.mark.behaviour("VER-5")
+async def test_a_change_of_a_kind_that_nobody_knows_hinders_nothing(
+    database: Database, frontend: RunningFrontend
+) -> None:
+    async with database.transaction() as tx:
+        for kind in ("moon.landed", "node.hibernated", "key.folded", "user.folded", "session.folded", "model.folded"):
+            await outbox.append(tx, kind, ids.new_id(), {"what": ["nobody", "knows"]})
+    status, made = await frontend.call("POST", "/api/tokens", {"name": "afterwards"})
+    assert status == 201, made
+
+    async def is_past() -> bool:
+        position = frontend.core.feed.position
+        last = (await events(database, "moon.landed"))[-1].position
+        return position is not None and last < position
+
+    await eventually(is_past)
+    assert (await frontend.call("GET", "/api/nodes"))[0] == 200
+
+
+def _delivery(node: NodeId, event: JobEvent) -> Delivery[JobEvent]:
+    return Delivery(message=event, subject=JOB_EVENT.template, node=node)

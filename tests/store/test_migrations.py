@@ -218,3 +218,25 @@ async def test_a_schema_of_a_newer_version_is_refused_with_a_hint_and_left_alone
     assert refused.value.hint
     async with database.transaction() as tx:
         assert (await tx.execute(text("SELECT version_num FROM alembic_version"))).scalar() == "9999"
+
+
+@pytest.mark.behaviour("MIG-6")
+async def test_a_newer_schema_is_used_if_its_maker_says_that_this_version_works_on_it(database: Database) -> None:
+    """A frontend of the version before that is started again, while others are new already."""
+    assert migrate_module.WORKS_WITH <= HEAD
+    async with database.transaction() as tx:
+        left = (await tx.execute(text("SELECT obj_description('alembic_version'::regclass)"))).scalar()
+        assert left == f"corral: {HEAD} works with {migrate_module.WORKS_WITH}"
+        await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        await tx.execute(text(f"COMMENT ON TABLE alembic_version IS 'corral: 9999 works with {HEAD}'"))
+    assert await migrate(database, SystemClock()) is False
+    for word in (
+        "'corral: 9999 works with 9998'",
+        f"'corral: 9998 works with {HEAD}'",
+        "'corral: 9999 works with 1'",
+        "NULL",
+    ):
+        async with database.transaction() as tx:
+            await tx.execute(text(f"COMMENT ON TABLE alembic_version IS {word}"))
+        with pytest.raises(Conflict):
+            await migrate(database, SystemClock())

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
 import aiohttp
@@ -150,17 +151,23 @@ class Sender:
         headers["Content-Length"] = str(job.size_bytes - there.offset)
         if there.has_ranges and job.size_bytes:
             headers["Content-Range"] = f"bytes {there.offset}-{job.size_bytes - 1}/{job.size_bytes}"
-        body = _pieces(job, there.offset)
         # The size of a file has no limit, so the whole has none; silence has.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_ANSWER_S)
-        async with self._session.put(
-            job.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
-        ) as response:
-            if response.status < HTTPStatus.MULTIPLE_CHOICES:
-                return _Tried(is_complete=True)
-            if response.status in _AGAIN or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return _Tried(offset=there.offset, trouble=f"{shown(job.url)} answers {response.status}")
-            raise _refusal(job, response.status, await response.text())
+        # Opened and closed here: who reads the pieces is left where it is when the connection breaks.
+        with job.file.open("rb") as file:
+            body = _pieces(job, file, there.offset)
+            async with self._session.put(
+                job.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                return await _heard(job, there, response)
+
+
+async def _heard(job: _Job, there: _Tried, response: aiohttp.ClientResponse) -> _Tried:
+    if response.status < HTTPStatus.MULTIPLE_CHOICES:
+        return _Tried(is_complete=True)
+    if response.status in _AGAIN or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _Tried(offset=there.offset, trouble=f"{shown(job.url)} answers {response.status}")
+    raise _refusal(job, response.status, await response.text())
 
 
 def real_files(folder: Path) -> list[Path]:
@@ -182,13 +189,12 @@ def _base(path: Path, ending: str) -> Path | None:
     return path.with_name(path.name.removesuffix(ending)) if path.name.endswith(ending) else None
 
 
-async def _pieces(job: _Job, offset: int) -> AsyncIterator[bytes]:
-    with job.file.open("rb") as file:
-        file.seek(offset)
-        while piece := await asyncio.to_thread(file.read, _READ_BYTES):
-            yield piece
-            offset += len(piece)
-            job.moved(min(offset, job.size_bytes), job.size_bytes)
+async def _pieces(job: _Job, file: BinaryIO, offset: int) -> AsyncIterator[bytes]:
+    file.seek(offset)
+    while piece := await asyncio.to_thread(file.read, _READ_BYTES):
+        yield piece
+        offset += len(piece)
+        job.moved(min(offset, job.size_bytes), job.size_bytes)
 
 
 def _refusal(job: _Job, status: int, text: str) -> CorralError:

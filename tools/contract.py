@@ -198,6 +198,11 @@ def read(path: Path = PATH) -> Contract:
     return typing.cast("Contract", json.loads(path.read_text(encoding="utf-8")))
 
 
+def write(name: str, path: Path = PATH) -> None:
+    text = json.dumps(contract(name), indent=1, ensure_ascii=False)
+    path.write_text(_in_short(text) + "\n", encoding="utf-8")
+
+
 def news(before: Mapping[str, Any], now: Mapping[str, Any], where: str = "") -> Iterator[str]:
     """One line for each thing that differs."""
     for key in sorted({*before, *now} - {"of", "rule"}):
@@ -219,8 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.accept is not None:
-        text = json.dumps(contract(options.accept), indent=1, ensure_ascii=False)
-        PATH.write_text(_in_short(text) + "\n", encoding="utf-8")
+        write(options.accept)
         print(f"wrote {PATH.relative_to(ROOT)}")
         return 0
     before = read()

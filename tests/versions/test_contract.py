@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, make_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +191,15 @@ def test_a_change_that_the_version_before_cannot_live_with_is_noticed(
     later = exchange_of(kind_of(*fields))
     assert (not list(unread(OLD, later, OLD_SHAPE))) is is_read
     assert (not list(unfit(OLD, later, OLD_SHAPE))) is is_heard
+
+
+def test_what_is_accepted_is_the_contract_from_then_on(tmp_path: Path) -> None:
+    path = tmp_path / "contract.json"
+    contract.write("a release", path)
+    accepted = contract.read(path)
+    assert accepted == contract.contract("a release")
+    assert accepted["of"] == "a release"
+    assert list(contract.news(accepted, NOW)) == []
 
 
 def test_the_tool_tells_what_is_new_and_what_is_gone() -> None:

@@ -29,6 +29,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "built_page" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(LIMIT_S))
+    # In whichever order, those that share a fleet come one after the other: it is made once, and does not stay.
+    shared = [item for item in items if _shares_the_fleet(item)]
+    if shared:
+        place = items.index(shared[0])
+        rest = [item for item in items[place:] if not _shares_the_fleet(item)]
+        items[place:] = [*shared, *rest]
+
+
+def _shares_the_fleet(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and "fleet" in item.fixturenames and not hasattr(item.module, "fleet")
 
 
 class Lent:
@@ -84,9 +94,9 @@ def aside() -> Iterator[Aside]:
     loop.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """One frontend and two workers, for all tests of a module."""
+    """One frontend and two workers, for all tests of modules that have none of their own."""
     with fleet_of(aside, tmp_path_factory.mktemp("fleet"), "worker-1", "worker-2") as made:
         yield made
 

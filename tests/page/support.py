@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
+from tests.e2e.cluster import Cluster
 from tests.e2e.models.scene import Models, models_of
 from tests.support.frontends import ADMIN_KEY
 from tools.source import ROOT
@@ -112,6 +115,61 @@ def fleet_of(aside: Aside, folder: Path, *names: str, frontends: int = 1) -> Ite
     """Frontends, and healthy workers with the engine that pretends (`backend: fake`)."""
     with aside.inside(models_of(folder, *names, frontends=frontends)) as models:
         yield Fleet(aside, models)
+
+
+async def in_registry(cluster: Cluster, *statements: str, **values: Any) -> None:
+    """Written past everybody: for what takes long or is much, and is not what a test is about."""
+    engine = create_async_engine(cluster.postgres.url.replace("postgresql:", "postgresql+asyncpg:"))
+    try:
+        async with engine.begin() as connection:
+            for statement in statements:
+                await connection.execute(
+                    text(statement), {name: values[name] for name in values if f":{name}" in statement}
+                )
+    finally:
+        await engine.dispose()
+
+
+_LIKE_THE_FIRST = """
+    INSERT INTO nodes
+    SELECT (jsonb_populate_record(first, jsonb_build_object(
+        'id', gen_random_uuid(), 'name', :name || number, 'credential_hash', md5(:name || number)))).*
+    FROM nodes AS first, generate_series(1, CAST(:last AS int)) AS number WHERE first.name = :name || '0'"""
+_RACKS = """
+    INSERT INTO node_labels (node_id, key, source, value)
+    SELECT id, 'rack', 'worker', right(name, 1) FROM nodes WHERE name LIKE :name || '%' AND name <> :name || '0'"""
+
+
+@contextmanager
+def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterator[None]:
+    """Nodes `name`0, `name`1, …, of which none runs: the first has registered, the others are written like it. Each has
+    the last digit of its name as its label `rack`."""
+    cluster = fleet.models.cluster
+
+    async def come() -> None:
+        body: dict[str, Any] = {
+            "name": f"{name}0",
+            "token": await cluster.token(max_uses=1, approves=approves),
+            "credential": f"{name:0<32}",
+            "boot_id": "boot-0000",
+            "labels": {"rack": "0"},
+            "address": "127.0.0.1:20000",
+            "total_ram": 2**34,
+        }
+        status, answer = await cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
+        assert status in (200, 201), answer
+        await in_registry(cluster, _LIKE_THE_FIRST, _RACKS, name=name, last=count - 1)
+
+    async def go() -> None:
+        await in_registry(cluster, "DELETE FROM nodes WHERE name LIKE :name || '%' AND name <> :name || '0'", name=name)
+        # Of this one everybody hears.
+        await fleet.models.call("DELETE", f"/api/nodes/{name}0")
+
+    fleet.run(come())
+    try:
+        yield
+    finally:
+        fleet.run(go())
 
 
 @dataclass

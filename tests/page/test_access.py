@@ -104,6 +104,7 @@ def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet
     used = line.locator("dl > div", has_text="Last used")
     expect(used.locator("time")).to_be_visible()
     expect(used).not_to_contain_text("never")
+    fleet.run(fleet.models.forget("herd"))
 
 
 @pytest.mark.behaviour("PAGE-125")

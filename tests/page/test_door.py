@@ -51,11 +51,12 @@ def test_who_may_only_ask_models_sees_no_more(context: BrowserContext, fleet: Fl
 def test_a_password_comes_in_and_whoever_logs_out_is_outside(visitor: Page, fleet: Fleet, watched: Watched) -> None:
     # Whatever is being asked when the session ends is refused.
     watched.allow("status of 401")
-    body = {"name": "ada", "scope": "operate", "password": "correct horse"}
-    assert fleet.call("POST", "/api/users", body)[0] == 201
+    body = {"name": "grace", "scope": "operate", "password": "correct horse"}
+    status, grace = fleet.call("POST", "/api/users", body)
+    assert status == 201
     visitor.goto(f"{fleet.url()}/app/nodes")
     visitor.locator("label", has_text="With a password").click()
-    visitor.get_by_label("Name").fill("ada")
+    visitor.get_by_label("Name").fill("grace")
     visitor.get_by_label("Password", exact=True).fill("wrong horse")
     visitor.get_by_role("button", name="Come in").click()
     expect(visitor.get_by_role("alert")).to_contain_text("password")
@@ -67,3 +68,4 @@ def test_a_password_comes_in_and_whoever_logs_out_is_outside(visitor: Page, flee
     expect(visitor.get_by_label("API key")).to_be_visible()
     visitor.goto(f"{fleet.url()}/app/nodes")
     expect(visitor.get_by_label("API key")).to_be_visible()
+    assert fleet.call("DELETE", f"/api/users/{grace['id']}")[0] == 200

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import Fleet, axe
+from tests.page.support import Fleet, axe, many_nodes
 
 MANY = 200
 # Two workers that run stand beside them, and the first column has the names of backends.
@@ -20,33 +19,11 @@ def cell(page: Page, node: str) -> Locator:
     return page.get_by_role("button", name=re.compile(rf"^fake on {node}\b"))
 
 
-async def _register(fleet: Fleet) -> None:
-    """Over the API, as workers do it; none of them runs."""
-    token = await fleet.models.cluster.token(max_uses=MANY, approves=True)
-    for number in range(MANY):
-        body: dict[str, Any] = {
-            "name": f"stall-{number}",
-            "token": token,
-            "credential": f"{number + MANY:032}",
-            "boot_id": f"boot-{number:04}",
-            "address": f"127.0.0.1:{20000 + number}",
-            "total_ram": 2**34,
-        }
-        status, answer = await fleet.models.cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
-        assert status in (200, 201), answer
-
-
-async def _forget(fleet: Fleet) -> None:
-    for number in range(MANY):
-        await fleet.models.call("DELETE", f"/api/nodes/stall-{number}")
-
-
 @pytest.mark.behaviour("PAGE-108")
 def test_of_two_hundred_nodes_those_in_sight_are_drawn_and_keys_reach_the_others(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("wide"))
     fleet.run(fleet.models.loaded("wide", "worker-1"))
-    fleet.run(_register(fleet))
-    try:
+    with many_nodes(fleet, "stall-", MANY, approves=True):
         page.goto(f"{fleet.url()}/app/backends")
         grid = page.get_by_role("grid", name="Backends by node")
         expect(grid).to_have_attribute("aria-colcount", str(COLUMNS))
@@ -79,6 +56,4 @@ def test_of_two_hundred_nodes_those_in_sight_are_drawn_and_keys_reach_the_others
         page.keyboard.press("Home")
         expect(grid.get_by_role("link", name="fake", exact=True)).to_be_focused()
         assert axe(page) == []
-    finally:
-        fleet.run(_forget(fleet))
-        fleet.run(fleet.models.forget("wide"))
+    fleet.run(fleet.models.forget("wide"))

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import Fleet, Watched, axe
+from tests.page.support import Aside, Fleet, Watched, axe, fleet_of
 from tests.support.tiny_gguf import write_tiny_gguf
 
 PHONE = {"width": 390, "height": 844}
@@ -41,6 +41,13 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture(scope="module")
+def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Of this module alone: it gets another gallery."""
+    with fleet_of(aside, tmp_path_factory.mktemp("models"), "worker-1", "worker-2") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

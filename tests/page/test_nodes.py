@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.processes import corral
-from tests.page.support import Fleet, Watched, axe, come_in
+from tests.page.support import Fleet, Watched, axe, come_in, many_nodes
 from tests.worker.relay import Relay
 
 PHONE = {"width": 390, "height": 844}
@@ -351,8 +351,7 @@ def _is(path: Path, key: str) -> bool:
 
 @pytest.mark.behaviour("PAGE-79")
 def test_many_machines_are_searched_and_counted_and_those_out_of_sight_cost_nothing(page: Page, fleet: Fleet) -> None:
-    fleet.run(_register(fleet, MANY))
-    try:
+    with many_nodes(fleet, "yard-", MANY, approves=False):
         open_page(page, fleet, "/nodes")
         rows = page.get_by_role("list", name="Nodes").locator("> li")
         expect(rows).to_have_count(MANY + 2)
@@ -370,30 +369,6 @@ def test_many_machines_are_searched_and_counted_and_those_out_of_sight_cost_noth
         expect(rows).to_have_count(2)
         page.get_by_label("Search by name, label or hardware").fill("nobody")
         expect(page.get_by_text("No node is like that.")).to_be_visible()
-    finally:
-        fleet.run(_forget_yard(fleet, MANY))
-
-
-async def _register(fleet: Fleet, count: int) -> None:
-    """Over the API, as workers do it; none of them runs."""
-    token = await fleet.models.cluster.token(max_uses=count)
-    for number in range(count):
-        body: dict[str, Any] = {
-            "name": f"yard-{number}",
-            "token": token,
-            "credential": f"{number:032}",
-            "boot_id": f"boot-{number:04}",
-            "labels": {"rack": str(number % 10)},
-            "address": f"127.0.0.1:{20000 + number}",
-            "total_ram": 2**34,
-        }
-        status, answer = await fleet.models.cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
-        assert status in (200, 201), answer
-
-
-async def _forget_yard(fleet: Fleet, count: int) -> None:
-    for number in range(count):
-        await fleet.models.call("DELETE", f"/api/nodes/yard-{number}")
 
 
 VIEWS = (

@@ -44,8 +44,8 @@ def cells(page: Page, name: str) -> list[str]:
 def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, fleet: Fleet, tmp_path: Path) -> None:
     fleet.run(fleet.models.put("sheep"))
     fleet.run(fleet.models.put("goat"))
-    shop, other = fleet.new_key("infer", name="shop"), fleet.new_key("infer", name="mill")
-    ask_as(fleet, shop, "sheep", 3)
+    bakery, other = fleet.new_key("infer", name="bakery"), fleet.new_key("infer", name="mill")
+    ask_as(fleet, bakery, "sheep", 3)
     ask_as(fleet, other, "goat", 1)
     assert counted(fleet, "sheep", 3)["requests"] == 3
     assert counted(fleet, "goat", 1)["requests"] == 1
@@ -56,7 +56,7 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     expect(page.get_by_role("heading", name="By model")).to_be_visible()
     assert cells(page, "sheep")[:2] == ["3", "0"]
     assert cells(page, "Total")[0] == str(total["requests"])
-    expect(page.get_by_role("img", name=f"{tokens} tokens in this time")).to_be_visible()
+    expect(page.get_by_role("img", name=f"{tokens:,} tokens in this time")).to_be_visible()
     assert axe(page) == []
 
     page.get_by_role("button", name="goat", exact=True).click()
@@ -70,13 +70,13 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     expect(page.get_by_role("img", name="1 request in this time")).to_be_visible()
 
     page.locator("fieldset.segments label", has_text="Keys").click()
-    expect(page.get_by_role("row", name="shop")).to_be_visible()
+    expect(page.get_by_role("row", name="bakery")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="Export CSV").click()
     file = tmp_path / "usage.csv"
     download.value.save_as(file)
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    assert {row["key"]: row["requests"] for row in rows}.items() >= {"shop": "3", "mill": "1"}.items()
+    assert {row["key"]: row["requests"] for row in rows}.items() >= {"bakery": "3", "mill": "1"}.items()
 
     nodes = {row["node"]: row["requests"] for row in fleet.get("/api/usage?by=node")["rows"]}
     node, requests = max(nodes.items(), key=lambda item: (item[0] != "", item[1]))
@@ -93,6 +93,7 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     download.value.save_as(file)
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
     assert sum(int(row["requests"]) for row in rows if row["node"] == node) == requests
+    fleet.run(fleet.models.forget("sheep", "goat"))
 
 
 @pytest.mark.behaviour("PAGE-128")
@@ -116,3 +117,4 @@ def test_who_may_only_ask_models_sees_their_own_and_what_is_left(context: Browse
     expect(page.get_by_role("row", name="own")).to_be_visible()
     expect(page.get_by_text("not mine")).to_have_count(0)
     assert axe(page) == []
+    fleet.run(fleet.models.forget("lamb"))

@@ -28,11 +28,12 @@ function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps
         tabIndex={isActive ? 0 : -1}
         data-at={`${row},${column}`}
         data-state={cell.state}
-        aria-label={cellSentence(cell, backend)}
         title={cell.error || cell.reason || undefined}
         onClick={() => onOpen(backend, cell.nodeName)}
       >
-        <span className="backends-cell-line">
+        {/* Its name is a sentence; the letters that are seen are no part of one, and are not read out beside it. */}
+        <span className="unseen">{cellSentence(cell, backend)}</span>
+        <span className="backends-cell-line" aria-hidden="true">
           {cell.state === "failed" && <Icon name="cross" size={12} />}
           <span className="cut">{cellWord(cell)}</span>
           {cell.drifts && !isWork && (
@@ -47,10 +48,14 @@ function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps
           )}
         </span>
         {isThere && cell.state !== "installed" && cell.version && (
-          <span className="backends-cell-had">{cell.version}</span>
+          <span className="backends-cell-had" aria-hidden="true">
+            {cell.version}
+          </span>
         )}
         {cell.state === "busy" && (
-          <Progress value={cell.percent} label={`Progress of ${backend} on ${cell.nodeName}`} />
+          <span aria-hidden="true">
+            <Progress value={cell.percent} label={`Progress of ${backend} on ${cell.nodeName}`} />
+          </span>
         )}
       </button>
     </td>

@@ -10,7 +10,7 @@ import type {
   UpgradeOut,
 } from "@/api/schema";
 import { backendNodes, Families, fits } from "@/pages/backends/families";
-import { isNewer, newestFirst } from "@/pages/backends/versions";
+import { newestFirst, upgradeOf } from "@/pages/backends/versions";
 
 export interface Fleet {
   nodes: readonly NodeOut[];
@@ -160,13 +160,6 @@ function installedCell(
     usual: drifts ? backend.version : "",
     upgrade: found ? upgradeOf(found, place) : "",
   };
-}
-
-function upgradeOf(found: UpgradeOut, place: InstalledOn): string {
-  if (found.available_version)
-    return isNewer(found.available_version, place.version) ? found.available_version : "";
-  const isOther = found.available_digest !== "" && found.available_digest !== place.digest;
-  return isOther ? "a newer image" : "";
 }
 
 /** Why a node cannot get what it does not have; empty: it can. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compareVersions, isNewer, newestFirst } from "@/pages/backends/versions";
+import { compareVersions, isNewer, newestFirst, upgradeOf } from "@/pages/backends/versions";
 
 test("numbers are compared as numbers, whatever letter stands in front", () => {
   expect(newestFirst(["b999", "b4567", "b1000"])).toEqual(["b4567", "b1000", "b999"]);
@@ -17,4 +17,13 @@ test("no version is the oldest, and each version is named once", () => {
   expect(isNewer("1.0", "")).toBe(true);
   expect(isNewer("", "1.0")).toBe(false);
   expect(newestFirst(["1.0", "", "1.0"])).toEqual(["1.0"]);
+});
+
+test("a node that has the newest is offered nothing, though others are behind", () => {
+  const found = { available_version: "2.0", available_digest: "" };
+  expect(upgradeOf(found, { version: "1.0", digest: "" })).toBe("2.0");
+  expect(upgradeOf(found, { version: "2.0", digest: "" })).toBe("");
+  const image = { available_version: "", available_digest: "sha256:b" };
+  expect(upgradeOf(image, { version: "", digest: "sha256:a" })).toBe("a newer image");
+  expect(upgradeOf(image, { version: "", digest: "sha256:b" })).toBe("");
 });

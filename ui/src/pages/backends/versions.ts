@@ -1,4 +1,5 @@
 // Which of two versions is newer, for order and colour only: what an upgrade is, the server says.
+import type { UpgradeOut } from "@/api/schema";
 
 const BEFORE = ["dev", "nightly", "snapshot", "a", "alpha", "b", "beta", "c", "rc", "pre", "preview"];
 
@@ -37,4 +38,15 @@ export function newestFirst(versions: Iterable<string>): string[] {
 
 export function isNewer(version: string, than: string): boolean {
   return version !== "" && compareVersions(version, than) > 0;
+}
+
+/** What a node that has `place` would get; empty: it has it already, whatever others have. */
+export function upgradeOf(
+  found: Pick<UpgradeOut, "available_version" | "available_digest">,
+  place: { version: string; digest: string },
+): string {
+  if (found.available_version)
+    return isNewer(found.available_version, place.version) ? found.available_version : "";
+  const isOther = found.available_digest !== "" && found.available_digest !== place.digest;
+  return isOther ? "a newer image" : "";
 }

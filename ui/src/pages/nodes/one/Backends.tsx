@@ -3,13 +3,14 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { operations, upgrades } from "@/api/queries";
-import type { NodeBackendOut, NodeOut, OperationOut } from "@/api/schema";
+import type { NodeBackendOut, NodeOut, OperationOut, UpgradeOut } from "@/api/schema";
 import { Ago } from "@/kit/Ago";
 import { Answered } from "@/kit/Answered";
 import { Confirm } from "@/kit/Confirm";
 import { Menu } from "@/kit/Menu";
 import { Empty, Panel } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
+import { upgradeOf } from "@/pages/backends/versions";
 import { type BackendVerb, changeBackend } from "@/pages/nodes/calls";
 import { backendOffers, consequence, operationOf } from "@/pages/nodes/one/backends";
 import { backendsOf } from "@/pages/nodes/one/queries";
@@ -56,7 +57,7 @@ export function Backends({ node }: { node: NodeOut }) {
                   key={backend.name}
                   node={node}
                   backend={backend}
-                  available={newer?.[backend.name]?.available_version ?? ""}
+                  available={newerThan(backend, newer)}
                   operation={operationOf(going ?? [], node.id, backend)}
                   onAsk={(verb, label) => ask({ verb, label, backend })}
                 />
@@ -78,6 +79,11 @@ export function Backends({ node }: { node: NodeOut }) {
       )}
     </Panel>
   );
+}
+
+function newerThan(backend: NodeBackendOut, newer: Readonly<Record<string, UpgradeOut>> | undefined): string {
+  const found = newer?.[backend.name];
+  return found ? upgradeOf(found, backend) : "";
 }
 
 interface RowProps {

@@ -135,21 +135,24 @@ def yard(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactor
         yield Yard(aside, scene)
 
 
+def _opened(context: BrowserContext, frontend: FrontendProcess) -> Page:
+    """A tab of an admin."""
+    come_in(context, frontend.url)
+    page = context.new_page()
+    page.goto(f"{frontend.url}/app/backends")
+    return page
+
+
 @pytest.fixture
 def tabs(context: BrowserContext, yard: Yard) -> tuple[Page, Page]:
-    """One tab of an admin on each frontend."""
-    pages = []
-    for frontend in yard.frontends()[:2]:
-        come_in(context, frontend.url)
-        page = context.new_page()
-        page.goto(f"{frontend.url}/app/backends")
-        pages.append(page)
-    return pages[0], pages[1]
+    """One on each frontend. The first is in front: behind another a tab draws once a second, and a click takes two."""
+    second, first = (_opened(context, frontend) for frontend in reversed(yard.frontends()[:2]))
+    return first, second
 
 
 @pytest.fixture
-def tab(tabs: tuple[Page, Page]) -> Page:
-    return tabs[0]
+def tab(context: BrowserContext, yard: Yard) -> Page:
+    return _opened(context, yard.frontends()[0])
 
 
 def go(page: Page, search: str) -> None:

@@ -117,6 +117,31 @@ def fleet_of(aside: Aside, folder: Path, *names: str, frontends: int = 1) -> Ite
         yield Fleet(aside, models)
 
 
+@contextmanager
+def answering(fleet: Fleet, model: str) -> Iterator[None]:
+    """Somebody is being answered for as long as this lasts, and no longer: nobody waits for the end of the answer."""
+    is_enough = asyncio.Event()
+
+    async def listen() -> None:
+        async with fleet.models.stream(model, max_tokens=2000, ignore_eos=True) as stream:
+            while not is_enough.is_set() and await stream.next() is not None:
+                pass
+        assert is_enough.is_set(), "the answer was long enough"
+
+    async def begin() -> asyncio.Task[None]:
+        return asyncio.create_task(listen())
+
+    async def end() -> None:
+        is_enough.set()
+        await listening
+
+    listening = fleet.run(begin())
+    try:
+        yield
+    finally:
+        fleet.run(end())
+
+
 async def in_registry(cluster: Cluster, *statements: str, **values: Any) -> None:
     """Written past everybody: for what takes long or is much, and is not what a test is about."""
     engine = create_async_engine(cluster.postgres.url.replace("postgresql:", "postgresql+asyncpg:"))

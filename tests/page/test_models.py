@@ -5,7 +5,6 @@ Every test has models of its own names and forgets them, so they may run in any 
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import re
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import Aside, Fleet, Watched, axe, fleet_of
+from tests.page.support import Aside, Fleet, Watched, answering, axe, fleet_of
 from tests.support.tiny_gguf import write_tiny_gguf
 
 PHONE = {"width": 390, "height": 844}
@@ -283,33 +282,17 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watch
 
 @pytest.mark.behaviour("PAGE-85", "PAGE-91")
 def test_what_runs_is_seen_as_it_happens_and_a_busy_model_is_not_unloaded_in_silence(page: Page, fleet: Fleet) -> None:
-    put(fleet, "busy", options={"tokens_per_s": "1", "load_s": "2"})
+    put(fleet, "busy", options={"tokens_per_s": "4", "load_s": "2"})
     open_page(page, fleet, "/models")
     button(page, "Load busy").click()
     expect(row(page, "busy").get_by_role("list", name="Steps of the load")).to_be_visible()
     expect(row(page, "busy").get_by_text("loaded on 1 node")).to_be_visible()
 
-    async def ask() -> None:
-        async with fleet.models.stream("busy", max_tokens=500) as stream:
-            await stream.next()
-            await asked.wait()
-
-    asked = asyncio.Event()
-
-    async def begin() -> asyncio.Task[None]:
-        return asyncio.create_task(ask())
-
-    task = fleet.run(begin())
-    expect(row(page, "busy").get_by_text("1 in flight").first).to_be_visible()
-    button(page, "Unload busy").click()
-    expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
-    button(dialog(page), "Keep it as it is").click()
-
-    async def end() -> None:
-        asked.set()
-        await task
-
-    fleet.run(end())
+    with answering(fleet, "busy"):
+        expect(row(page, "busy").get_by_text("1 in flight").first).to_be_visible()
+        button(page, "Unload busy").click()
+        expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
+        button(dialog(page), "Keep it as it is").click()
     choose(page, "busy", "Pin")
     expect(row(page, "busy").get_by_text("pinned", exact=True)).to_be_visible()
     choose(page, "busy", "Disable")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.models.scene import models_of
 from tests.e2e.models.system import llama_folder
-from tests.page.support import Aside, Fleet, Watched, axe, come_in
+from tests.page.support import Aside, Fleet, Watched, answering, axe, come_in
 
 MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
@@ -70,12 +69,7 @@ def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet)
     numbers = page.get_by_role("region", name="The fleet in numbers")
     expect(numbers.get_by_role("link", name="Replicas")).to_contain_text("loaded, of 1 model")
 
-    async def ask() -> None:
-        async with fleet.models.stream("busy", max_tokens=400) as stream:
-            await stream.rest()
-
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        under_way = beside.submit(fleet.run, ask())
+    with answering(fleet, "busy"):
         row = page.get_by_role("row", name=re.compile("busy"))
         expect(row.get_by_role("cell").nth(2)).to_have_text("1")
         curve = page.get_by_role("img", name=re.compile(r"Tokens per second\. Now tokens.s: [1-9]"))
@@ -83,7 +77,6 @@ def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet)
         # What was before the page was opened is in the curves of a page that is opened now.
         page.reload()
         expect(page.get_by_role("img", name=re.compile(r"Tokens per second\. Now"))).to_be_visible()
-        under_way.result(60)
     expect(row.get_by_role("cell").nth(2)).to_have_text("0")
     fleet.run(fleet.models.forget("busy"))
 

@@ -9,21 +9,19 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from corral.adapters.system import SystemClock
 from corral.policy.faults import ATTEMPTS_MAX
 from tests.e2e.cluster import LOOK_EVERY_S
 from tests.e2e.faults.scene import MIB, Scene, scene_of
-from tests.page.support import Aside, axe, come_in
+from tests.page.support import Aside, axe, come_in, in_registry
 from tests.support.waiting import eventually
 from tests.worker.backends.scene import engine_files, sha256, tar_of
 from tests.worker.backends.server import File, held_after, status
 
 NODES = ("worker-1", "worker-2")
-FAILING = "raise SystemExit('another libstdc++ is needed')"
 _clock = SystemClock()
+FAILING = "raise SystemExit('another libstdc++ is needed')"
 
 
 @dataclass
@@ -79,12 +77,7 @@ async def _fail_at(scene: Scene, name: str) -> None:
     """The first and the last failure are real; those between are written into the registry: each takes seconds."""
     key = await scene.ask(name, *NODES)
     await eventually(lambda: _have_failed(scene, name, 1), within_s=60)
-    engine = create_async_engine(scene.cluster.postgres.url.replace("postgresql:", "postgresql+asyncpg:"))
-    try:
-        async with engine.begin() as connection:
-            await connection.execute(text("UPDATE assignments SET attempts = :n"), {"n": ATTEMPTS_MAX - 1})
-    finally:
-        await engine.dispose()
+    await in_registry(scene.cluster, "UPDATE assignments SET attempts = :attempts", attempts=ATTEMPTS_MAX - 1)
     assert await scene.ask(name, *NODES) == key
     await scene.becomes(key, "failed")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.processes import corral
-from tests.page.support import Fleet, Watched, axe, come_in, many_nodes
+from tests.page.support import Fleet, Watched, answering, axe, come_in, many_nodes
 from tests.worker.relay import Relay
 
 PHONE = {"width": 390, "height": 844}
@@ -217,7 +216,7 @@ def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
 @pytest.mark.behaviour("PAGE-74", "PAGE-75", "PAGE-76")
 @pytest.mark.behaviour("OPS-105")
 def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page: Page, fleet: Fleet) -> None:
-    fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", "load_s": "4"}))
+    fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", "load_s": "2"}))
     open_page(page, fleet, "/nodes")
     expect(row(page, "worker-1")).to_be_visible()
     loading = fleet.run(fleet.models.load("seen", nodes=["worker-1"]))
@@ -234,17 +233,12 @@ def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page:
     expect(replicas.get_by_role("row", name=re.compile("seen")).get_by_text("loaded")).to_be_visible()
     expect(processes.get_by_role("listitem").filter(has_text="seen#0").get_by_text("ready")).to_be_visible()
 
-    async def ask() -> None:
-        async with fleet.models.stream("seen", max_tokens=120) as stream:
-            await stream.rest()
-
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        under_way = beside.submit(fleet.run, ask())
+    with answering(fleet, "seen"):
         expect(replicas.get_by_text("1 request in flight.")).to_be_visible()
         button(page, "Unload seen#0").click()
         expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
         button(page, "Keep it as it is").click()
-        under_way.result(60)
+    expect(replicas.get_by_text("1 request in flight.")).to_have_count(0)
     button(page, "Unload seen#0").click()
     expect(dialog(page).get_by_text("It answers nothing now.")).to_be_visible()
     button(dialog(page), "Unload seen").click()

@@ -82,6 +82,9 @@ class PretendMachine:
         self.cpu_used_s += self.cpu_step_s
         return self.cpu_used_s
 
+    async def listens(self, birth: Birth, marker: str, port: int) -> bool | None:
+        return True
+
     def oom_kills(self) -> int | None:
         return self.killed_for_memory
 

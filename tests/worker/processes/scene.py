@@ -35,6 +35,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "fork_away": ("--fork-away",),
     "fork_clean": ("--fork-clean",),
     "context": ("--context={value}",),
+    "dawdle_s": ("--dawdle-s={value}",),
 }
 
 

@@ -19,7 +19,7 @@ from corral.worker.processes.ports import PortPool
 from corral.worker.processes.restarts import Patience
 from corral.worker.work import Processes
 from tests.support.waiting import eventually
-from tests.worker.processes.scene import NoReport, Scene, ask, crash, wish
+from tests.worker.processes.scene import NoReport, Scene, ask, crash, free_port, wish
 
 
 def is_alive(pid: int) -> bool:
@@ -405,6 +405,23 @@ async def test_a_port_that_another_program_holds_is_left_out(scene: Scene):
         process = await supervisor.start_backend(wish(), NoReport())
         assert process.address != f"127.0.0.1:{port}"
         assert await ask(process)
+
+
+@pytest.mark.behaviour("PROC-15")
+async def test_two_workers_of_a_machine_that_pick_one_port_in_the_same_moment_have_an_engine_each(
+    scene: Scene, tmp_path: Path
+):
+    scene.install()
+    port = free_port()
+    supervisors = [await scene.start(port_base=port, root=tmp_path / name) for name in ("one", "other", "third")]
+    # One that dawdles finds the port answering before it listens there itself, and the port taken when it wants to.
+    wishes = [wish(dawdle_s="1.5"), wish(), wish()]
+    started = zip(supervisors, wishes, strict=True)
+    processes = await asyncio.gather(*(each.start_backend(wanted, NoReport()) for each, wanted in started))
+    assert len({process.address for process in processes}) == 3
+    # Each answers for itself: none took the engine of another for its own.
+    assert [(await ask(process))["pid"] for process in processes] == [process.pid for process in processes]
+    assert [process.restarts for process in processes] == [0, 0, 0]
 
 
 async def test_an_option_that_the_engine_does_not_have_takes_no_port(scene: Scene):

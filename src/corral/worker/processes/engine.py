@@ -40,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 READY_POLL_S = 0.2
 LEFTOVER_POLL_S = 0.1
+# So many ports of one start may go to other programs before it is given up.
+PORTS_LOST_MAX = 5
 LAST_WORDS = 20
 # Where the reason for its end is looked for: engines say much after it.
 LAST_LINES = 200
@@ -141,6 +143,7 @@ class Engine:
         self._marker = ""
         # How often in a row it was silent when it was asked.
         self._silences = 0
+        self._ports_lost = 0
         # The number in the log after which the lines of this start follow.
         self._began_after = 0
         # How this start went, for those who wait for it.
@@ -257,6 +260,8 @@ class Engine:
             healthy_s = await self._clear(outcome)
             if self._unwanted.is_set():
                 break
+            if isinstance(outcome, Failed) and self._has_lost_its_port():
+                continue
             if isinstance(outcome, Failed):
                 self._settle(self._with_last_words(outcome.error))
                 if not self.was_ready:
@@ -385,11 +390,16 @@ class Engine:
                 raise self._ended_early(life, life.ended.result())
             if self._unwanted.is_set():
                 raise ProcessStopping(f"{self.key} was stopped while it was starting.")
-            if is_ready and life.running.is_alive():
+            if is_ready and life.running.is_alive() and await self._is_ours(life):
                 return
             if clock.monotonic() >= deadline_s:
                 raise EngineFailed(f"{self.key} was not ready after {budget_s:g} s.", code=LOAD_TIMEOUT)
             await asyncio.wait({life.ended}, timeout=READY_POLL_S)
+
+    async def _is_ours(self, life: _Life) -> bool:
+        """Another worker of this machine may have given the port to an engine of its own in the same moment."""
+        assert self._held.port is not None, "a process that starts has a port"
+        return await self._around.machine.listens(life.running.birth, life.marker, self._held.port) is not False
 
     def _ended_early(self, life: _Life, code: int | None) -> EngineFailed:
         """A SIGKILL that nobody here has sent is the kernel's if its counter has moved meanwhile."""
@@ -438,6 +448,15 @@ class Engine:
         how = outcome.value if isinstance(outcome, Done) else outcome.sentence
         log.warning("an engine crashed", key=self.key, how=how, restart_in_s=pause_s, restarts=self.restarts.total)
         await self._pause()
+
+    def _has_lost_its_port(self) -> bool:
+        """It never was ready, and somebody else listens where it should have: worth another port, a few times."""
+        port = self._held.port
+        if self.was_ready or port is None or self._around.ports.is_bindable(port) or self._ports_lost >= PORTS_LOST_MAX:
+            return False
+        self._ports_lost += 1
+        log.warning("another program has taken the port of an engine that was starting", key=self.key, port=port)
+        return True
 
     async def _pause(self) -> None:
         try:

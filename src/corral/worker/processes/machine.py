@@ -85,6 +85,10 @@ class Machine(Protocol):
         """The processor time that it has used so far."""
         ...
 
+    async def listens(self, birth: Birth, marker: str, port: int) -> bool | None:
+        """Whether it, or what descends from it, is who listens at the port; False: a stranger does. None is unknown."""
+        ...
+
     def oom_kills(self) -> int | None:
         """How many processes the kernel has ended for want of memory since the machine was started."""
         ...

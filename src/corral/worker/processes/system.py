@@ -77,6 +77,9 @@ class SystemMachine:
     async def cpu_s(self, birth: Birth, marker: str) -> float | None:
         return await asyncio.to_thread(_cpu_s, birth, marker)
 
+    async def listens(self, birth: Birth, marker: str, port: int) -> bool | None:
+        return await asyncio.to_thread(_listens, birth, marker, port)
+
     def oom_kills(self) -> int | None:
         for path in _OOM_COUNTERS:
             with contextlib.suppress(OSError, ValueError):
@@ -210,6 +213,20 @@ def _cpu_s(birth: Birth, marker: str) -> float | None:
             times = process.cpu_times()
             used.append(times.user + times.system)
     return sum(used) if used else None
+
+
+def _listens(birth: Birth, marker: str, port: int) -> bool | None:
+    try:
+        sockets = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        # Some systems show this to their administrator only.
+        return None
+    owners = {one.pid for one in sockets if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port}
+    members = {process.pid for process in _members(birth, marker)}
+    if owners & members:
+        return True
+    # A socket of somebody else's process has no pid for us.
+    return None if not owners or None in owners else False
 
 
 def _markers(home: str) -> frozenset[str]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -27,6 +28,7 @@ flags.add_argument("--fork", action="store_true", help="start a child in the sam
 flags.add_argument("--fork-away", action="store_true", help="start a child in a session of its own")
 flags.add_argument("--fork-clean", action="store_true", help="start a child that inherits no variables")
 flags.add_argument("--context", default="")
+flags.add_argument("--dawdle-s", type=float, default=0.0, help="listen only after so long")
 wanted = flags.parse_args()
 
 
@@ -46,7 +48,13 @@ class Handler(BaseHTTPRequestHandler):
             sys.stdout.flush()
             self.answer(200, {})
         else:
-            self.answer(200, {"environment": dict(os.environ), "arguments": sys.argv[1:], "children": children})
+            said = {
+                "pid": os.getpid(),
+                "environment": dict(os.environ),
+                "arguments": sys.argv[1:],
+                "children": children,
+            }
+            self.answer(200, said)
 
     def answer(self, status: int, body: dict[str, object]) -> None:
         data = json.dumps(body).encode()
@@ -78,6 +86,7 @@ if wanted.ignore_term:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 else:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+time.sleep(wanted.dawdle_s)
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer((wanted.host, wanted.port), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -57,7 +57,7 @@ async def _spend(database: Database, tokens: int, *, model: str = "m", hour: str
     statement = f"""
         INSERT INTO usage (hour, key_id, model, call, prompt_tokens, completion_tokens)
         VALUES (date_trunc('hour', {hour}), 'k1', :model, 'chat', :tokens, 0)
-        ON CONFLICT (hour, key_id, model, call) DO UPDATE SET prompt_tokens = :tokens
+        ON CONFLICT (hour, key_id, model, call, node) DO UPDATE SET prompt_tokens = :tokens
     """
     async with database.transaction() as tx:
         await tx.execute(text(statement), {"model": model, "tokens": tokens})

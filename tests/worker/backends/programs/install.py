@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import resource
@@ -21,6 +20,7 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.backend import Build, Manifest, Source, SourceKind
 from corral.domain.errors import CorralError
 from corral.domain.operation import Phase
+from corral.runtime import disk
 from corral.worker.backends import installer as installing
 from corral.worker.backends import records
 from corral.worker.backends.installer import DiskInstaller
@@ -49,10 +49,8 @@ class Report:
             die()
 
 
-def write_half(document: Any, file: Any, **_keywords: Any) -> NoReturn:
-    text = json.dumps(document)
-    file.write(text[: len(text) // 2])
-    file.flush()
+def write_half(path: Path, data: bytes) -> NoReturn:
+    path.with_name(f"{path.name}{disk.HALF_WRITTEN}").write_bytes(data[: len(data) // 2])
     die()
 
 
@@ -60,7 +58,7 @@ def arm(moment: str) -> None:
     """Replace the step that is not to be survived."""
     steps: dict[str, tuple[Any, str, Any]] = {
         "placed": (records.Records, "save", die),
-        "writing": (json, "dump", write_half),
+        "writing": (disk, "replace", write_half),
         "cleaning": (installing, "delete_trees", die),
         "removing": (records.Records, "_write_removed", die),
     }

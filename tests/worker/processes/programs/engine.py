@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -86,7 +85,7 @@ if wanted.ignore_term:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 else:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-time.sleep(wanted.dawdle_s)
+threading.Event().wait(wanted.dawdle_s)
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer((wanted.host, wanted.port), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()

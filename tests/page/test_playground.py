@@ -17,8 +17,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.models.scene import models_of
-from tests.e2e.models.system import llama_folder
-from tests.page.engines import add_engine, files_of
+from tests.e2e.models.system import add_engine, llama_folder
+from tests.page.models_here import files_of
 from tests.page.support import Aside, Fleet, Watched, axe, come_in
 from tests.support.models import VOICE, WHISPER
 

@@ -39,6 +39,7 @@ from corral.gateway.protocol import GatewayProtocol, Switchboard
 from corral.insight.tally import Tally
 from corral.metering.spool import Spool
 from corral.policy.serving.routing import Place
+from corral.runtime.intake import Intake
 from corral.serving.gateway import Gateway
 from corral.serving.health import Health
 from corral.serving.limits import Limits
@@ -136,9 +137,11 @@ class Scene:
         snapshot._replace([Place(id=NodeId("n1"), name="node-1", is_open=True, labels={})], [model], [replica])
         limits, spool, self.tally = Limits(database, clock), Spool(folder / "spool", clock), Tally()
         spool.open()
-        self.engines = HttpEngines()
+        self.intake = Intake()
+        self.engines = HttpEngines(self.intake)
         router = Router(database, clock, snapshot, Use(database, clock, "f1", seats), cast("Any", None))
-        gateway = Gateway(router=router, engines=self.engines, clock=clock, ids=SystemIds(), wait_s=60, limiter=limits)
+        world = {"engines": self.engines, "clock": clock, "ids": SystemIds(), "intake": self.intake}
+        gateway = Gateway(router=router, wait_s=60, limiter=limits, **world)
         gateway.listeners += [limits, self.tally, spool]
         directory = Directory(database, clock)
         directory._keys = {hash_secret(KEY): Holder(Principal(key_id="k1", name="bench"), None)}  # noqa: SLF001 - without a database
@@ -163,11 +166,13 @@ class Scene:
         """Every client asks once, and every one is answered."""
         for client in self.clients:
             client.data_received(asked)
+        self.intake.run()
         waiting, self._asked = self._asked, []
         assert len(waiting) == CROWD, "somebody's call did not reach the engine"
         for piece in answered:
             for connection in waiting:
                 connection.data_received(piece)
+            self.intake.run()
 
     def _client(self) -> GatewayProtocol:
         config = Config(_nothing, lifespan="off", ws="none", access_log=False, log_config=None)

@@ -21,6 +21,7 @@ from uvicorn.server import ServerState
 from corral.adapters.system import SystemClock
 from corral.api.parts import Parts
 from corral.gateway.protocol import GatewayProtocol, Switchboard
+from corral.runtime.intake import Intake
 
 # Turns of the loop after which everything that can happen has happened: an ASGI call takes a few of them.
 TURNS = 12
@@ -125,7 +126,7 @@ def _board() -> Switchboard:
         def known(self, secret: str) -> object:
             return secret
 
-    gateway = SimpleNamespace(swept=[], new_request_id=lambda: "id", turned_away=lambda *_, **__: None)
+    gateway = SimpleNamespace(swept=[], intake=Intake(), new_request_id=lambda: "id", turned_away=lambda *_, **__: None)
     parts = SimpleNamespace(
         clock=SystemClock(),
         not_ready=lambda: None,

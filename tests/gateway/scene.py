@@ -30,8 +30,8 @@ class Records:
 
     heard: list[Answered] = field(default_factory=list)
 
-    def answered(self, record: Answered) -> None:
-        self.heard.append(record)
+    def answered(self, *records: Answered) -> None:
+        self.heard += records
 
     async def one(self) -> Answered:
         """The only one there is."""

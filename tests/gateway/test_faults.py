@@ -305,8 +305,8 @@ async def test_a_listener_that_raises_takes_no_answer_away(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     class Broken:
-        def answered(self, record: Answered) -> None:
-            raise RuntimeError(record.request_id)
+        def answered(self, *records: Answered) -> None:
+            raise RuntimeError(records[0].request_id)
 
     said: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))

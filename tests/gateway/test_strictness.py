@@ -207,9 +207,9 @@ async def test_nothing_is_said_in_the_middle_of_an_answer_of_the_server() -> Non
     for late, is_cut in ((b"Host: ", False), (b"X: " + b"x" * HEAD_BYTES_MAX, True)):
         outcome, ended = Outcome(), asyncio.Event()
         protocol = gateway_protocol(outcome, waits_for=ended)
-        protocol.data_received(get(b"/slow") + b"GET /next HTTP/1.1\r\n")
+        protocol.take(get(b"/slow") + b"GET /next HTTP/1.1\r\n")
         await turns()
-        protocol.data_received(late)
+        protocol.take(late)
         assert not protocol.sweep(protocol.board.parts.clock.monotonic() + HEAD_S + 1)
         assert outcome.written == b""
         assert outcome.is_closed == is_cut

@@ -203,8 +203,8 @@ async def test_a_request_id_and_a_trace_go_from_the_client_to_the_engine_and_int
     heard: list[Answered] = []
 
     class Ear:
-        def answered(self, record: Answered) -> None:
-            heard.append(record)
+        def answered(self, *records: Answered) -> None:
+            heard.extend(records)
 
     scene.frontend.core.gateway.listeners.append(Ear())
     trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

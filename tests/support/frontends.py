@@ -28,6 +28,7 @@ from corral.bus.subjects import Role
 from corral.gateway.protocol import Switchboard
 from corral.ports.loads import Loads
 from corral.ports.traces import Spans
+from corral.runtime.intake import Intake
 from corral.runtime.services import Services
 from corral.serving.kept import KeptFile, cluster_key
 from corral.store.database import Database
@@ -98,7 +99,8 @@ async def running_frontend(
     )
     credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=600, clock=clock)
     database = Database(database_url)
-    engines = HttpEngines()
+    intake = Intake()
+    engines = HttpEngines(intake)
     world = World(
         database=database,
         bus=bus,
@@ -107,6 +109,7 @@ async def running_frontend(
         ids=_ids,
         rng=rng,
         engines=engines,
+        intake=intake,
         loads=loads,
         spans=spans,
         kept=KeptFile(state_dir, cluster_key(database_url)) if state_dir else None,

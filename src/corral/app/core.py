@@ -408,6 +408,7 @@ class Core:
             limiter=self.limits,
             listeners=[self.limits],
             timeouts=options.timeouts,
+            intake=world.intake,
             has_response_headers=options.has_response_headers,
             tasks=Tasks("gateway", self._on_crash),
         )

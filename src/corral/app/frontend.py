@@ -45,6 +45,7 @@ from corral.insight.insight import InsightOptions
 from corral.models.rules import read_seed
 from corral.policy.loading import Hold
 from corral.ports.runtime import Clock, Ids
+from corral.runtime.intake import Intake
 from corral.runtime.services import Services
 from corral.runtime.tasks import Tasks
 from corral.serving.gateway import Timeouts
@@ -244,6 +245,7 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         system_seed=settings.nats_system_seed.get_secret_value() if settings.nats_system_seed else None,
     )
     credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=ttl_s, clock=clock)
+    intake = Intake()
     return World(
         database=database,
         bus=bus,
@@ -252,7 +254,8 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         ids=ids,
         rng=rng,
         fetcher=HttpFetcher(),
-        engines=HttpEngines(),
+        engines=HttpEngines(intake),
+        intake=intake,
         origins=ModelOrigins(settings, clock, rng, own=(settings.library_dir,), environment=os.environ),
         storage=open_storage(settings),
         spans=open_spans(settings, frontend_id),

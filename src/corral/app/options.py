@@ -22,6 +22,7 @@ from corral.ports.origin import Origins
 from corral.ports.runtime import Clock, Ids
 from corral.ports.storage import Storage
 from corral.ports.traces import Spans
+from corral.runtime.intake import Intake
 from corral.serving.gateway import Timeouts
 from corral.serving.kept import KeptFile
 from corral.serving.seats import SeatOptions
@@ -101,6 +102,8 @@ class World:
     rng: random.Random
     fetcher: Fetcher = field(default_factory=NoNetwork)
     engines: Engines = field(default_factory=NoEngines)
+    # What is read from engines and clients is taken together.
+    intake: Intake = field(default_factory=Intake)
     origins: Origins = field(default_factory=NoOrigins)
     storage: Storage | None = None
     # Where traces go; None: there are none.

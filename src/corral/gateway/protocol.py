@@ -82,7 +82,7 @@ class Switchboard:
 
 
 class GatewayProtocol(HttpToolsProtocol):
-    """Also a `serving.gateway.Client`: where the answer of the present exchange goes."""
+    """Also a `runtime.intake.Taker`, and a `serving.gateway.Client`: where the answer of the present exchange goes."""
 
     board: Switchboard
 
@@ -94,6 +94,7 @@ class GatewayProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._intake = self.board.parts.gateway.intake
         self._at = _IDLE
         # Came, and belongs to nobody yet.
         self._early = b""
@@ -147,6 +148,16 @@ class GatewayProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._intake.add(self, data)
+
+    def eof_received(self) -> None:
+        """The transport closes itself after this."""
+        self._intake.run()
+
+    def break_off(self) -> None:
+        self.transport.abort()
+
+    def take(self, data: bytes) -> None:
         self._has_moved = True
         if self._at == _IDLE and self._mould is not None:
             body_at = self._mould.fit(data)

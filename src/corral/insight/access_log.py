@@ -33,10 +33,11 @@ class AccessLog:
         self._line: Callable[[Answered], str] = as_json if style is AccessLogStyle.JSON else as_text
         self._logger = logger or logging.getLogger(LOGGER)
 
-    def answered(self, record: Answered) -> None:
-        # Made by hand: looking for the caller on the stack costs more than the line.
-        said = logging.LogRecord(LOGGER, logging.INFO, "", 0, self._line(record), None, None)
-        self._logger.handle(said)
+    def answered(self, *records: Answered) -> None:
+        for record in records:
+            # Made by hand: looking for the caller on the stack costs more than the line.
+            said = logging.LogRecord(LOGGER, logging.INFO, "", 0, self._line(record), None, None)
+            self._logger.handle(said)
 
 
 def as_json(record: Answered) -> str:

@@ -116,8 +116,8 @@ class Tally:
         self._past: defaultdict[tuple[str, str], Row] = defaultdict(Row)
         self._errors: Counter[tuple[str, str]] = Counter()
 
-    def answered(self, record: Answered) -> None:
-        self._noted.append(record)
+    def answered(self, *records: Answered) -> None:
+        self._noted += records
         if len(self._noted) >= TOGETHER:
             self._count()
 

@@ -57,11 +57,11 @@ class Traces:
             self._parents.popitem(last=False)
         return str(own)
 
-    def answered(self, record: Answered) -> None:
-        if not record.traceparent.endswith("-01"):
-            return
-        self.dropped += len(self._waiting) == WAITING_MAX
-        self._waiting.append((record, self._parents.pop(record.traceparent[36:52], "")))
+    def answered(self, *records: Answered) -> None:
+        for record in records:
+            if record.traceparent.endswith("-01"):
+                self.dropped += len(self._waiting) == WAITING_MAX
+                self._waiting.append((record, self._parents.pop(record.traceparent[36:52], "")))
 
     async def tick(self) -> int:
         """Send what waits; how many spans. What cannot be sent is dropped: it was for the eyes of that moment."""

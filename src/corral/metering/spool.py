@@ -115,11 +115,23 @@ class Spool:
             return
         self._begin_file()
 
-    def answered(self, record: Answered) -> None:
-        if not is_counted(record):
-            return
-        bucket = (int(record.began_at) // HOUR_S, record.key_id, record.model, record.call, record.node_name)
-        entry = self._buckets.get(bucket) or self._enter(bucket)
+    def answered(self, *records: Answered) -> None:
+        written: list[bytes] = []
+        for record in records:
+            if not is_counted(record):
+                continue
+            bucket = (int(record.began_at) // HOUR_S, record.key_id, record.model, record.call, record.node_name)
+            entry = self._buckets.get(bucket)
+            if entry is None:
+                # A batch that is full is closed, with all that is counted in it.
+                self._write(written)
+                written = []
+                entry = self._enter(bucket)
+            written.append(self._count(record, entry))
+        self._write(written)
+
+    def _count(self, record: Answered, entry: _Open) -> bytes:
+        """Its line."""
         prompt, cached = record.prompt_tokens or 0, record.cached_tokens or 0
         completion = record.completion_tokens or 0
         estimated = completion if record.is_estimated else 0
@@ -132,8 +144,7 @@ class Spool:
         sums.cached_tokens += cached
         sums.completion_tokens += completion
         sums.estimated_tokens += estimated
-        if self._file is not None:
-            self._write(entry.head + b",1,%d,%d,%d,%d,%d]\n" % (error, prompt, cached, completion, estimated))
+        return b"%b,1,%d,%d,%d,%d,%d]\n" % (entry.head, error, prompt, cached, completion, estimated)
 
     def close_batch(self) -> None:
         """What was counted so far is a batch, and the next one begins. Nothing happens if nothing was counted."""
@@ -213,16 +224,18 @@ class Spool:
                 bucket = (hour, "", model, call, "")
         return self._buckets.setdefault(bucket, _Open(lines.head(bucket)))
 
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None, "somebody writes before there is a file"
+    def _write(self, counted: list[bytes]) -> None:
+        if self._file is None or not counted:
+            return
+        text = b"".join(counted)
         try:
-            written = os.write(self._file, line)
+            written = os.write(self._file, text)
         except OSError as error:
             self._leave_file()
             self._complain(error)
             return
         self._is_synced = False
-        if written < len(line):
+        if written < len(text):
             # A full disk takes a piece. Nothing may follow it, so that it is the last line and is dropped as such.
             self._leave_file()
             self._complain(OSError("the disk took half a line"))

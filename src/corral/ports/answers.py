@@ -20,8 +20,8 @@ class Limiter(Protocol):
 
 
 class Listener(Protocol):
-    def answered(self, record: Answered) -> None:
-        """A request has ended. Called exactly once for each, before its last byte goes out. It must not raise."""
+    def answered(self, *records: Answered) -> None:
+        """These requests have ended. Told exactly once of each, before its last byte goes out. It must not raise."""
         ...
 
 

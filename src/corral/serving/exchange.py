@@ -73,6 +73,7 @@ class Exchange:
         "_first_byte_s",
         "_form",
         "_gateway",
+        "_has_begun",
         "_has_moved",
         "_has_written",
         "_head",
@@ -82,6 +83,7 @@ class Exchange:
         "_kept_bytes",
         "_line",
         "_queue_s",
+        "_rest",
         "_sent_bytes",
         "_silent_since",
         "_size_bytes",
@@ -108,6 +110,8 @@ class Exchange:
         self._is_paused = False
         self._has_written = False
         self._has_moved = False
+        self._has_begun = False
+        self._rest = b""
         self._first_byte_s: float | None = None
         self._status = 0
         self._head: list[tuple[bytes, bytes]] = []
@@ -186,14 +190,14 @@ class Exchange:
     def abandon(self) -> None:
         """The client has left: so does its call. Harmless afterwards."""
         if self._at != _OVER:
-            self._end(CLIENT_LEFT, Origin.CLIENT, "client_left")
+            self._tell_end(CLIENT_LEFT, Origin.CLIENT, "client_left")
 
     def disown(self, error: CorralError, status: int) -> None:
         """Who reads the answer can make nothing of it, and its client gets this status. Harmless afterwards."""
         if self._at != _OVER:
             if self._held is not None:
                 self._held.failed()
-            self._end(status, blamed(error), error.slug)
+            self._tell_end(status, blamed(error), error.slug)
 
     def stop(self) -> None:
         """The frontend ends and waits no longer: the client is told, and may ask another one. Harmless afterwards."""
@@ -201,7 +205,7 @@ class Exchange:
             told = AnswerCut(
                 "This frontend is stopping, and the answer was not at its end. Ask again.", code="stopping"
             )
-            self._end(self._status, Origin.GATEWAY, told.slug)
+            self._tell_end(self._status, Origin.GATEWAY, told.slug)
             self._client.cut(told)
         else:
             self._fail(Unavailable(STOPPING, hint="Ask another frontend.", code="stopping"))
@@ -274,19 +278,16 @@ class Exchange:
             held.succeeded()
         elif self._status != _NOT_NOW:
             held.failed()
-        is_passing = self._at == _PASSING
-        rest = b"".join(self._kept) if self._stream is None else self._stream.rest()
+        self._has_begun = self._at == _PASSING
+        self._rest = rest = b"".join(self._kept) if self._stream is None else self._stream.rest()
         self._sent_bytes += len(rest)
         origin, code = blamed_by_status(self._status)
-        try:
-            self._end(self._status, origin, code, total_s=total_s, whole=rest)
-        finally:
-            # Also if a listener has broken its promise not to raise: the client can do nothing about it.
-            self._say_rest(rest, has_begun=is_passing)
+        self._gateway.end(self, self._end(self._status, origin, code, total_s=total_s, whole=rest))
 
-    def _say_rest(self, rest: bytes, *, has_begun: bool) -> None:
-        client = self._client
-        if not has_begun:
+    def say_rest(self) -> None:
+        """It has been told: the client gets what is left of its answer."""
+        client, rest = self._client, self._rest
+        if not self._has_begun:
             if self._wish.principal.limits:
                 self._head += self._gateway.left_lines(self._wish)
             if self._form == WHOLE:
@@ -501,7 +502,7 @@ class Exchange:
     def _fail(self, error: CorralError) -> None:
         if self._at != _OVER:
             try:
-                self._end(error.status, blamed(error), error.slug)
+                self._tell_end(error.status, blamed(error), error.slug)
             finally:
                 self._client.fail(error)
 
@@ -511,12 +512,17 @@ class Exchange:
         code = None if origin == Origin.ENGINE else error.slug
         told = AnswerCut(f"{lead}{error.message} Ask again.", code=code, details={"cause": error.slug})
         try:
-            self._end(self._status, origin, told.slug)
+            self._tell_end(self._status, origin, told.slug)
         finally:
             self._client.cut(told)
 
-    def _end(self, status: int, origin: Origin, code: str, *, total_s: float | None = None, whole: bytes = b"") -> None:
-        """Let go of everything and tell the listeners, once. `whole` is an answer that was gathered to its end."""
+    def _tell_end(self, status: int, origin: Origin, code: str) -> None:
+        self._gateway.tell(self._end(status, origin, code))
+
+    def _end(
+        self, status: int, origin: Origin, code: str, *, total_s: float | None = None, whole: bytes = b""
+    ) -> Answered:
+        """Let go of everything, once; what is to be told of it. `whole` is an answer that was gathered to its end."""
         self._let_go()
         gateway, wish, held = self._gateway, self._wish, self._held
         usage, stream = self._usage(whole), self._stream
@@ -546,7 +552,7 @@ class Exchange:
         told.sent_bytes = self._sent_bytes
         told.attempts = self._attempts
         told.traceparent = wish.traceparent
-        gateway.tell(told)
+        return told
 
     def _let_go(self) -> None:
         assert self._at != _OVER

@@ -21,6 +21,7 @@ from corral.ports.answers import Limiter, Listener, NoLimits
 from corral.ports.engines import Engines, Headers
 from corral.ports.runtime import Clock, Ids
 from corral.ports.traces import Tracer
+from corral.runtime.intake import Intake
 from corral.runtime.tasks import Tasks
 from corral.serving.router import Router
 from corral.store.use import Served
@@ -149,6 +150,10 @@ class Gateway:
     is_closing: bool = False
     # What else is looked at in a sweep; told the time, says how many were late.
     swept: list[Callable[[float], int]] = field(default_factory=list)
+    intake: Intake = field(default_factory=Intake)
+    # Of exchanges that are at their end: what is told of them, and they themselves, who have the last word to say.
+    _told: list[Answered] = field(default_factory=list)
+    _ended: list[Exchange] = field(default_factory=list)
     # What has to be added to the monotonic clock to get seconds since the epoch.
     _epoch: float = 0.0
     _life: str = ""
@@ -157,6 +162,7 @@ class Gateway:
     def __post_init__(self) -> None:
         self._set_epoch()
         self._life = self.ids.secret()[:12]
+        self.intake.at_end.append(self.settle)
 
     async def tick(self) -> int:
         """One sweep; how many exchanges and connections were late."""
@@ -191,9 +197,28 @@ class Gateway:
         self._requests += 1
         return f"{self._life}-{self._requests}"
 
-    def tell(self, record: Answered) -> None:
+    def tell(self, *records: Answered) -> None:
         for listener in self.listeners:
-            listener.answered(record)
+            listener.answered(*records)
+
+    def end(self, exchange: Exchange, record: Answered) -> None:
+        """Its answer is whole. All that end in one intake are told together, and then their clients get the rest."""
+        self._ended.append(exchange)
+        self._told.append(record)
+        if not self.intake.is_running:
+            self.settle()
+
+    def settle(self) -> None:
+        ended, told = self._ended, self._told
+        if not ended:
+            return
+        self._ended, self._told = [], []
+        try:
+            self.tell(*told)
+        finally:
+            # Also if a listener has broken its promise not to raise: the clients can do nothing about it.
+            for exchange in ended:
+                exchange.say_rest()
 
     def turned_away(
         self, error: CorralError, *, call: str, request_id: str, principal: Principal | None = None, model: str = ""

@@ -141,9 +141,12 @@ class Limits:
                 tokens.append(meter.month.left(limit.tokens_per_month, now))
         return Allowance(requests=tightest(requests), tokens=tightest(tokens))
 
-    def answered(self, record: Answered) -> None:
-        if not self._meters:
-            return  # Nobody who has limits has asked.
+    def answered(self, *records: Answered) -> None:
+        if self._meters:  # Somebody who has limits has asked.
+            for record in records:
+                self._spend(record)
+
+    def _spend(self, record: Answered) -> None:
         tokens = (record.prompt_tokens or 0) + (record.completion_tokens or 0)
         if not tokens:
             return

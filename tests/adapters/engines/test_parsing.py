@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from corral.adapters.engines.connection import Connection
 from corral.adapters.engines.line import HttpLine
 from corral.ports.engines import EngineCall
+from corral.runtime.intake import Intake
 from tests.adapters.engines.hearing import Listener
 from tests.support.engines import chunk
 
@@ -46,6 +47,7 @@ class Transport:
 class Owner:
     def __init__(self) -> None:
         self.has_kept = False
+        self.intake = Intake()
 
     def opened(self, connection: Connection) -> None: ...
 
@@ -78,7 +80,7 @@ def told_by_us(reads: list[bytes]) -> tuple[Told, bool]:
     assert transport.written == [b"POST / HTTP/1.1\r\n\r\n{}"]
     for read in reads:
         if not transport.is_aborted:
-            connection.data_received(read)
+            connection.take(read)
     if not transport.is_aborted:
         connection.eof_received()
     connection.connection_lost(None)
@@ -233,7 +235,7 @@ def told_in_turn(answers: list[bytes]) -> list[Told]:
     for answer in answers:
         owner.has_kept, listener = False, Listener()
         connection.carry(HttpLine(CALL, b"", listener))
-        connection.data_received(answer)
+        connection.take(answer)
         if not listener.is_over and not transport.is_aborted:
             connection.eof_received()
         told.append(Told(listener.status, listener.headers, listener.body, listener.error is None))

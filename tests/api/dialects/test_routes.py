@@ -184,8 +184,8 @@ async def test_every_request_is_counted_once_under_its_own_name(frontend: Runnin
     ended: list[Answered] = []
 
     class Heard:
-        def answered(self, record: Answered) -> None:
-            ended.append(record)
+        def answered(self, *records: Answered) -> None:
+            ended.extend(records)
 
     frontend.core.gateway.listeners.append(Heard())
     for is_stream in (True, False):
@@ -208,8 +208,8 @@ async def test_every_request_is_counted_once_under_its_own_name(frontend: Runnin
 class Ended(list[Answered]):
     """A `ports.answers.Listener`."""
 
-    def answered(self, record: Answered) -> None:
-        self.append(record)
+    def answered(self, *records: Answered) -> None:
+        self.extend(records)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from corral.adapters.engines.line import NOBODY, HttpLine
 from corral.ports.engines import EngineLost
+from corral.runtime.intake import Intake
 from corral.runtime.mould import END, Mould, mould_of
 
 # Of the head of an answer, of its interim answers, and of what may stand between two pieces of a body (sizes of chunks,
@@ -42,6 +43,8 @@ _HEAD, _BODY, _DONE = range(3)
 class Owner(Protocol):
     """Who keeps connections between calls."""
 
+    intake: Intake
+
     def opened(self, connection: Connection) -> None: ...
 
     def keep(self, connection: Connection) -> None:
@@ -60,13 +63,14 @@ class _Unfit(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """`kept_since` belongs to the owner. All other state is that of the call under way."""
+    """A `runtime.intake.Taker`. `kept_since` belongs to the owner. All other state is that of the call under way."""
 
     __slots__ = (
         "_feed",
         "_framing",
         "_headers",
         "_hear",
+        "_intake",
         "_is_interim",
         "_is_kept",
         "_is_last",
@@ -90,6 +94,7 @@ class Connection(asyncio.Protocol):
         self.address = address
         self.kept_since = 0
         self._owner = owner
+        self._intake = owner.intake
         self._line: HttpLine | None = None
         self._hear: Callable[[bytes], None] = NOBODY.on_body
         # Of the body, in the read under way.
@@ -165,6 +170,9 @@ class Connection(asyncio.Protocol):
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        self._intake.add(self, data)
+
+    def take(self, data: bytes) -> None:
         if self._line is None:
             # Nobody has asked it.
             self.close()
@@ -191,6 +199,10 @@ class Connection(asyncio.Protocol):
         elif self._unheard_bytes > HEAD_BYTES_MAX:
             self._lose("sent more than 64 KiB that is no answer")
 
+    def break_off(self) -> None:
+        self._lose("was not understood")
+        self.close()
+
     def _take_again(self, line: HttpLine, body: bytes) -> None:
         """A whole answer with the head of one before, but for its length: the parser has nothing to say about it."""
         self._phase = _DONE
@@ -215,6 +227,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The transport closes itself after this."""
+        self._intake.run()
         if self._line is None:
             return
         if self._phase == _BODY and not self._framing:

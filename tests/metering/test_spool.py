@@ -262,6 +262,25 @@ def test_without_disk_and_database_memory_is_bounded_and_every_request_counts(
     assert sum(sums.requests for sums in batch.values()) == 30
 
 
+@pytest.mark.behaviour("GW-160")
+@pytest.mark.parametrize("together", [1, 2, 7, 60])
+def test_what_is_told_together_is_in_the_file_of_the_batch_that_counts_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """Batches are closed in the middle of what is told: for their sums, and for the size of their files."""
+    monkeypatch.setattr(spool, "BUCKETS_MAX", 4)
+    made = _opened(folder, file_bytes_max=700)
+    records = [answered(key_id=f"key-{number % 7}") for number in range(60)]
+    for at in range(0, len(records), together):
+        made.answered(*records[at : at + together])
+    made.close_batch()
+    assert len(made.closed) > 3
+    assert sum(batch.requests for batch in made.closed) == len(records)
+    for batch in made.closed:
+        assert lines.read(folder / f"{batch.number}.lines").buckets == batch.read()
+        assert sum(sums.requests for sums in batch.read().values()) == batch.requests
+
+
 @pytest.mark.behaviour("GW-164")
 def test_a_folder_that_somebody_removed_is_made_anew(folder: Path) -> None:
     made = _opened(folder)

@@ -140,8 +140,15 @@ class Scene:
         self.intake = Intake()
         self.engines = HttpEngines(self.intake)
         router = Router(database, clock, snapshot, Use(database, clock, "f1", seats), cast("Any", None))
-        world = {"engines": self.engines, "clock": clock, "ids": SystemIds(), "intake": self.intake}
-        gateway = Gateway(router=router, wait_s=60, limiter=limits, **world)
+        gateway = Gateway(
+            router=router,
+            engines=self.engines,
+            clock=clock,
+            ids=SystemIds(),
+            wait_s=60,
+            limiter=limits,
+            intake=self.intake,
+        )
         gateway.listeners += [limits, self.tally, spool]
         directory = Directory(database, clock)
         directory._keys = {hash_secret(KEY): Holder(Principal(key_id="k1", name="bench"), None)}  # noqa: SLF001 - without a database

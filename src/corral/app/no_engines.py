@@ -6,13 +6,14 @@ import asyncio
 
 from corral.domain.errors import Unavailable
 from corral.domain.operation import OperationId
-from corral.ports.engines import EngineCall, EngineLost, Hearer
+from corral.ports.engines import Engine, EngineCall, EngineLost, Hearer
 
 
 class NoEngines:
-    def send(self, call: EngineCall, hearer: Hearer) -> _NoLine:
+    def send(self, engine: Engine, call: EngineCall, hearer: Hearer) -> _NoLine:
+        del call
         line = _NoLine()
-        error = EngineLost(f"There is no way to {call.address}.")
+        error = EngineLost(f"There is no way to {engine.address}.")
         line.told = asyncio.get_running_loop().call_soon(hearer.on_lost, error)
         return line
 

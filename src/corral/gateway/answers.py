@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from http import HTTPStatus
 
 from corral.api.openai import errors
@@ -23,9 +24,14 @@ def head(status: int, lines: Lines, common: bytes, framing: bytes) -> bytes:
 
 def whole(status: int, lines: Lines, common: bytes, request_id: bytes, body: bytes) -> bytes:
     """An answer that is there to its last byte, on a connection that stays."""
-    said = b"\r\n".join(map(b": ".join, [(b"x-request-id", request_id), *lines]))
-    framing = b"\r\ncontent-length: %d\r\n\r\n" % len(body)
-    return b"".join((_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, common, said, framing, body))
+    own = b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id, len(body))
+    return b"".join((_opening(status, tuple(lines)), common, own, body))
+
+
+@lru_cache(maxsize=256)
+def _opening(status: int, lines: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """What is the same in most answers of a replica."""
+    return head(status, list(lines), b"", b"").removesuffix(b"\r\n")
 
 
 def chunk(data: bytes) -> bytes:

@@ -8,28 +8,47 @@ for every piece of every stream is what makes proxies slow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from typing import ClassVar, Protocol
 
 from corral.domain.errors import CorralError
-from corral.domain.records import record
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@record
-class EngineCall:
-    # Host and port of the engine.
-    address: str
-    path: str
-    body: bytes = field(repr=False)
-    # What the engine wants to be shown; empty if it checks nothing.
-    key: str = field(default="", repr=False)
-    content_type: str = "application/json"
-    # Set: the body comes in pieces (`Line.write`) and has this many bytes in all; `body` holds its beginning.
-    size_bytes: int | None = None
-    # More lines of the head, already checked: names in lower case, no line breaks.
-    headers: Headers = ()
+class Engine(Protocol):
+    """Who is called. A `Replica` is one."""
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        ...
+
+    @property
+    def engine_key(self) -> str:
+        """What it wants to be shown; empty if it checks nothing."""
+        ...
+
+
+class EngineCall(Protocol):
+    """What it is asked."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+    @property
+    def content_type(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Set: the body comes in pieces (`Line.write`) and has this many bytes in all; `body` holds its beginning."""
+        ...
+
+    def engine_headers(self) -> Headers:
+        """More lines of the head, already checked: names in lower case, no line breaks."""
+        ...
 
 
 class EngineRefused(CorralError):
@@ -89,7 +108,7 @@ class Line(Protocol):
 
 
 class Engines(Protocol):
-    def send(self, call: EngineCall, hearer: Hearer) -> Line:
+    def send(self, engine: Engine, call: EngineCall, hearer: Hearer) -> Line:
         """Returns at once. A kept connection that its engine had closed meanwhile is replaced by a new one unseen, as
         long as nothing of an answer was heard and the whole body is in `call`."""
         ...

@@ -25,7 +25,7 @@ from corral.domain.records import blank
 from corral.policy.serving.breaker import Verdict, judge
 from corral.policy.serving.forms import EVENTS, LINES, WHOLE, form_of
 from corral.policy.serving.usage import UNKNOWN, Usage, usage_of
-from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
+from corral.ports.engines import EngineLost, EngineRefused, Headers, Line
 from corral.runtime.guard import Failed, attempt, attempt_now
 from corral.serving.errors import AnswerCut, EngineSilent, not_twice
 from corral.serving.gateway import (
@@ -402,7 +402,6 @@ class Exchange:
         if self._at == _OVER:
             held.release()
             return
-        wish, replica = self._wish, held.replica
         self._held = held
         self._at = _CALLING
         self._attempts += 1
@@ -410,17 +409,8 @@ class Exchange:
         self._queue_s = now - self._began
         self._first_byte_s = None
         self._kept, self._kept_bytes, self._stream = [], 0, None
-        call = EngineCall(
-            address=replica.address,
-            path=wish.path,
-            body=wish.body,
-            key=replica.engine_key,
-            content_type=wish.content_type,
-            size_bytes=wish.size_bytes,
-            headers=wish.engine_headers(),
-        )
         try:
-            self._line = self._gateway.engines.send(call, self)
+            self._line = self._gateway.engines.send(held.replica, self._wish, self)
         except CorralError as error:
             self._fail(error)
 

@@ -15,7 +15,6 @@ import structlog
 from corral.domain.access import Principal
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError
-from corral.domain.records import record
 from corral.policy.serving.allowances import anthropic_lines, openai_lines
 from corral.ports.answers import Limiter, Listener, NoLimits
 from corral.ports.engines import Engines, Headers
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+JSON = "application/json"
 STOPPING = "This frontend is stopping."
 SWEEP_INTERVAL_S = 1.0
 # The client went away before its answer was whole; nobody is told this status, it is only counted.
@@ -55,9 +55,10 @@ class Reading:
     is_again: bool = False
 
 
-@record
+@dataclass(slots=True, kw_only=True)
 class Wish:
-    """A call to be answered. `wait_s`: the caller wants to wait for its model no longer than this."""
+    """A call to be answered, and a `ports.engines.EngineCall`. Nobody changes one. It is not frozen because the hot
+    path makes it of a `records.blank`."""
 
     model: Served
     # What is asked: chat, completions, embeddings, …
@@ -67,9 +68,10 @@ class Wish:
     body: bytes = field(repr=False)
     principal: Principal
     request_id: str
-    content_type: str = "application/json"
+    content_type: str = JSON
     # More lines for the engine, already checked: names in lower case, no line breaks.
     headers: Headers = ()
+    # The caller wants to wait for its model no longer than this.
     wait_s: float | None = None
     # How much the client has sent.
     received_bytes: int = 0

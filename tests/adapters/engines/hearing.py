@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corral.adapters.engines import HttpEngines
-from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Line
+from corral.ports.engines import EngineLost, EngineRefused, Headers, Line
 
 PATH = "/v1/chat/completions"
 BODY = b'{"model": "chat", "messages": []}'
@@ -85,13 +85,30 @@ class Listener:
                 await self._moved.wait()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A `ports.engines.Engine` and an `EngineCall`."""
+
+    address: str
+    engine_key: str = ""
+    path: str = PATH
+    body: bytes = BODY
+    content_type: str = "application/json"
+    size_bytes: int | None = None
+    headers: Headers = ()
+
+    def engine_headers(self) -> Headers:
+        return self.headers
+
+
 def send(
     engines: HttpEngines, address: str, body: bytes = BODY, *, into: Listener | None = None, **call: Any
 ) -> Listener:
-    """A call that is under way; the fields of `call` are those of EngineCall."""
+    """A call that is under way; the fields of `call` are those of Call."""
     listener = into or Listener()
     listener.is_sending = True
-    listener._line = engines.send(EngineCall(address=address, path=PATH, body=body, **call), listener)
+    made = Call(address=address, body=body, **call)
+    listener._line = engines.send(made, made, listener)
     listener.is_sending = False
     return listener
 

@@ -54,7 +54,7 @@ async def come_and_gone(engine: MisbehavingEngine) -> None:
 async def test_a_call_goes_out_as_it_is_with_the_key_of_its_engine_and_no_compression(
     engines: HttpEngines, engine: MisbehavingEngine
 ) -> None:
-    listener = await whole(engines, engine.address, key="the-key", headers=((b"x-request-id", b"r-1"),))
+    listener = await whole(engines, engine.address, engine_key="the-key", headers=((b"x-request-id", b"r-1"),))
     (heard,) = engine.heard
     assert heard.line == f"POST {PATH} HTTP/1.1"
     assert heard.body == BODY

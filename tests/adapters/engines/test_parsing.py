@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from corral.adapters.engines.connection import Connection
 from corral.adapters.engines.line import HttpLine
-from corral.ports.engines import EngineCall
 from corral.runtime.intake import Intake
 from tests.adapters.engines.hearing import Listener
 from tests.support.engines import chunk
 
-CALL = EngineCall(address="127.0.0.1:1", path="/", body=b"{}")
+ADDRESS = "127.0.0.1:1"
 NOT_PASSED_ON = {b"connection", b"transfer-encoding", b"keep-alive"}
 
 
@@ -74,9 +73,9 @@ class Told:
 def told_by_us(reads: list[bytes]) -> tuple[Told, bool]:
     """With whether the connection was kept."""
     owner, transport, listener = Owner(), Transport(), Listener()
-    connection: Any = Connection(owner, CALL.address)
+    connection: Any = Connection(owner, ADDRESS)
     connection.connection_made(transport)
-    connection.carry(HttpLine(CALL, b"POST / HTTP/1.1\r\n\r\n", listener))
+    connection.carry(HttpLine(ADDRESS, b"POST / HTTP/1.1\r\n\r\n", b"{}", listener))
     assert transport.written == [b"POST / HTTP/1.1\r\n\r\n{}"]
     for read in reads:
         if not transport.is_aborted:
@@ -221,7 +220,7 @@ def test_a_head_that_comes_at_once_has_a_limit_too(size_bytes: int, is_heard: bo
 
 
 def test_the_parser_is_let_go_with_its_connection() -> None:
-    connection: Any = Connection(Owner(), CALL.address)
+    connection: Any = Connection(Owner(), ADDRESS)
     connection.connection_made(Transport())
     connection.connection_lost(None)
     assert not hasattr(connection, "_parser")
@@ -230,11 +229,11 @@ def test_the_parser_is_let_go_with_its_connection() -> None:
 def told_in_turn(answers: list[bytes]) -> list[Told]:
     """On one connection, each in one read, as long as it is kept."""
     owner, transport, told = Owner(), Transport(), []
-    connection: Any = Connection(owner, CALL.address)
+    connection: Any = Connection(owner, ADDRESS)
     connection.connection_made(transport)
     for answer in answers:
         owner.has_kept, listener = False, Listener()
-        connection.carry(HttpLine(CALL, b"", listener))
+        connection.carry(HttpLine(ADDRESS, b"", b"{}", listener))
         connection.take(answer)
         if not listener.is_over and not transport.is_aborted:
             connection.eof_received()

@@ -9,8 +9,8 @@ import pytest
 
 from corral.adapters.engines import HttpEngines
 from corral.domain.errors import InvalidRequest
-from corral.ports.engines import EngineCall, EngineLost
-from tests.adapters.engines.hearing import PATH, Listener, ask, send, whole
+from corral.ports.engines import EngineLost
+from tests.adapters.engines.hearing import PATH, Call, Listener, ask, send, whole
 from tests.support.engines import MisbehavingEngine, Mode, Script, Then
 from tests.support.waiting import eventually
 
@@ -174,7 +174,7 @@ async def test_no_part_of_a_call_can_begin_a_line_of_its_own(engines: HttpEngine
     for part, error in (("content_type", InvalidRequest), ("path", ValueError), ("address", ValueError)):
         call: dict[str, Any] = {"address": "127.0.0.1:1", "path": PATH, "body": b"", part: wrong}
         with pytest.raises(error):
-            engines.send(EngineCall(**call), Listener())
+            engines.send(Call(**call), Call(**call), Listener())
     if wrong:
         with pytest.raises(ValueError, match="characters"):
-            send(engines, "127.0.0.1:1", key=wrong)
+            send(engines, "127.0.0.1:1", engine_key=wrong)

@@ -14,6 +14,7 @@ from corral.domain.errors import Unavailable
 from corral.domain.model import Blob, ModelFile, StoredFile
 from corral.library.library import Library, LibraryOptions
 from corral.policy.loading import Hold
+from corral.ports.engines import Engine as Called
 from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Hearer
 from corral.ports.library import FetchReport
 from corral.runtime.loop import Loop
@@ -133,25 +134,26 @@ class SimEngines:
         self.served: list[Served] = []
         self.under_way = 0
 
-    def send(self, call: EngineCall, hearer: Hearer) -> SimLine:
+    def send(self, engine: Called, call: EngineCall, hearer: Hearer) -> SimLine:
         """In a task of the process that calls: it ends with it."""
-        return SimLine(asyncio.get_running_loop().create_task(self._answer(call, hearer), name=f"call {call.address}"))
+        work = self._answer(engine, call.body.decode(), hearer)
+        return SimLine(asyncio.get_running_loop().create_task(work, name=f"call {engine.address}"))
 
-    async def _answer(self, call: EngineCall, hearer: Hearer) -> None:
-        name, _, port = call.address.partition(":")
+    async def _answer(self, called: Called, wanted: str, hearer: Hearer) -> None:
+        name, _, port = called.address.partition(":")
         host, clock = self._hosts[name], self._around.clock
         await clock.sleep(self._rng.uniform(0, 0.02))
         if not host.has_power or self._around.loop.is_frozen(name):
             await clock.sleep(SILENT_S)
-            hearer.on_lost(EngineLost(f"{call.address} does not answer."))
+            hearer.on_lost(EngineLost(f"{called.address} does not answer."))
             return
         engine = host.listening(int(port))
         if engine is None:
-            hearer.on_lost(EngineRefused(f"Nobody listens at {call.address}."))
-        elif engine.secret != call.key:
+            hearer.on_lost(EngineRefused(f"Nobody listens at {called.address}."))
+        elif engine.secret != called.engine_key:
             hearer.on_head(401, [])
         else:
-            await self._serve(engine, call.body.decode(), hearer)
+            await self._serve(engine, wanted, hearer)
 
     async def _serve(self, engine: Engine, wanted: str, hearer: Hearer) -> None:
         if wanted != engine.wish.model:

@@ -97,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._intake = owner.intake
         self._line: HttpLine | None = None
         self._hear: Callable[[bytes], None] = NOBODY.on_body
+        self._phase = _HEAD
         # Of the body, in the read under way.
         self._pieces: list[bytes] = []
         # It has carried a whole call before this one.
@@ -170,7 +171,11 @@ class Connection(asyncio.Protocol):
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        self._intake.add(self, data)
+        if self._phase == _BODY:
+            # The next piece of a stream: so little is done about it that it would not be worth the detour.
+            self.take(data)
+        else:
+            self._intake.add(self, data)
 
     def take(self, data: bytes) -> None:
         if self._line is None:

@@ -1,6 +1,6 @@
 """The head of a request to an engine, made of parts that are the same from call to call.
 
-Guarantee: what is given in cannot begin a line of its own. `EngineCall.headers` are taken as checked.
+Guarantee: what is given in cannot begin a line of its own. `EngineCall.engine_headers` are taken as checked.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from corral.domain.errors import InvalidRequest
-from corral.ports.engines import EngineCall
+from corral.ports.engines import Engine, EngineCall
 
 # One entry for each replica and path. Replicas come and go, so what is old is forgotten now and then.
 OPENINGS_MAX = 4096
@@ -29,15 +29,16 @@ class Heads:
     def __init__(self) -> None:
         self._openings: dict[tuple[str, str, str], bytes] = {}
 
-    def head(self, call: EngineCall) -> bytes:
+    def head(self, engine: Engine, call: EngineCall) -> bytes:
         """`InvalidRequest`: the content type, which comes from outside, is not fit for a head."""
-        opening = self._openings.get((call.address, call.path, call.key))
+        opening = self._openings.get((engine.address, call.path, engine.engine_key))
         if opening is None:
-            opening = self._remembered(call)
+            opening = self._remembered(engine, call.path)
         size_bytes = len(call.body) if call.size_bytes is None else call.size_bytes
-        if call.content_type == _JSON and len(call.headers) == 1:
+        headers = call.engine_headers()
+        if call.content_type == _JSON and len(headers) == 1:
             # Nearly all of them: JSON, with the request's id.
-            name, value = call.headers[0]
+            name, value = headers[0]
             return b"%bcontent-type: application/json\r\n%b: %b\r\ncontent-length: %d\r\n\r\n" % (
                 opening,
                 name,
@@ -45,23 +46,23 @@ class Heads:
                 size_bytes,
             )
         lines = [opening, _content_type(call.content_type)]
-        for name, value in call.headers:
+        for name, value in headers:
             lines += (name, b": ", value, b"\r\n")
         lines.append(b"content-length: %d\r\n\r\n" % size_bytes)
         return b"".join(lines)
 
-    def _remembered(self, call: EngineCall) -> bytes:
+    def _remembered(self, engine: Engine, path: str) -> bytes:
         if len(self._openings) >= OPENINGS_MAX:
             self._openings.clear()
-        opening = self._openings[call.address, call.path, call.key] = _opening(call)
+        opening = self._openings[engine.address, path, engine.engine_key] = _opening(engine, path)
         return opening
 
 
-def _opening(call: EngineCall) -> bytes:
-    key = f"authorization: Bearer {_checked(call.key)}\r\n" if call.key else ""
-    path, host = _checked(call.path), _checked(call.address)
+def _opening(engine: Engine, path: str) -> bytes:
+    key = f"authorization: Bearer {_checked(engine.engine_key)}\r\n" if engine.engine_key else ""
+    host = _checked(engine.address)
     # Compressed events could not be passed on one by one.
-    return f"POST {path} HTTP/1.1\r\nhost: {host}\r\naccept-encoding: identity\r\n{key}".encode("ascii")
+    return f"POST {_checked(path)} HTTP/1.1\r\nhost: {host}\r\naccept-encoding: identity\r\n{key}".encode("ascii")
 
 
 def _checked(word: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Headers, Hearer
+from corral.ports.engines import EngineLost, EngineRefused, Headers, Hearer
 
 if TYPE_CHECKING:
     from corral.adapters.engines.connection import Connection
@@ -36,11 +36,11 @@ class HttpLine:
 
     __slots__ = ("address", "body", "connection", "head", "hearer", "is_paused", "is_sent")
 
-    def __init__(self, call: EngineCall, head: bytes, hearer: Hearer) -> None:
-        self.address = call.address
+    def __init__(self, address: str, head: bytes, body: bytes, hearer: Hearer) -> None:
+        self.address = address
         self.head = head
         # Let go of when the answer begins: it may be large, and the answer long.
-        self.body = call.body
+        self.body = body
         self.hearer = hearer
         # None: not yet, or not any more.
         self.connection: Connection | None = None
@@ -88,11 +88,10 @@ class PiecesLine(HttpLine):
 
     __slots__ = ("_gathered", "_has_begun", "_is_full", "_unsent_bytes")
 
-    def __init__(self, call: EngineCall, head: bytes, hearer: Hearer) -> None:
-        super().__init__(call, head, hearer)
-        assert call.size_bytes is not None
-        self._unsent_bytes = call.size_bytes
-        self._count(call.body)
+    def __init__(self, address: str, head: bytes, body: bytes, hearer: Hearer, *, size_bytes: int) -> None:
+        super().__init__(address, head, body, hearer)
+        self._unsent_bytes = size_bytes
+        self._count(body)
         self._gathered: list[bytes] = []
         self._has_begun = False
         self._is_full = False

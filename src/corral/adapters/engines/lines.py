@@ -15,7 +15,7 @@ import re
 from corral.adapters.engines.connection import Connection
 from corral.adapters.engines.head import Heads
 from corral.adapters.engines.line import NOBODY, HttpLine, PiecesLine
-from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Hearer, Line
+from corral.ports.engines import Engine, EngineCall, EngineLost, EngineRefused, Hearer, Line
 from corral.runtime.intake import Intake
 from corral.runtime.tasks import Tasks
 
@@ -63,13 +63,13 @@ class HttpEngines:
         if self._connections:
             await self._emptied.wait()
 
-    def send(self, call: EngineCall, hearer: Hearer) -> Line:
+    def send(self, engine: Engine, call: EngineCall, hearer: Hearer) -> Line:
         """`InvalidRequest`: the content type is not fit for a head."""
-        head = self._heads.head(call)
+        address, head = engine.address, self._heads.head(engine, call)
         if call.size_bytes is not None:
-            return self._send_pieces(PiecesLine(call, head, hearer))
-        line = HttpLine(call, head, hearer)
-        idle = self._idle.get(call.address)
+            return self._send_pieces(PiecesLine(address, head, call.body, hearer, size_bytes=call.size_bytes))
+        line = HttpLine(address, head, call.body, hearer)
+        idle = self._idle.get(address)
         if idle:
             idle.pop().carry(line)
         else:

@@ -15,7 +15,8 @@ from corral.api.openai.scan import model_name
 from corral.api.parts import Parts
 from corral.domain.access import Principal
 from corral.domain.errors import InvalidRequest, NotAllowed
-from corral.serving.gateway import Wish
+from corral.domain.records import blank
+from corral.serving.gateway import JSON, Wish
 from corral.store.use import Served
 
 # Paths that are answered by a model, and what they ask of it.
@@ -100,14 +101,18 @@ def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, reques
     body = received
     if model.defaults or name != model.name:
         body = (decoded or bodies.read(received)).for_engine(model.name, model.defaults, asked.call)
-    return Wish(
-        model=model,
-        call=asked.call,
-        path=asked.path,
-        body=body,
-        principal=principal,
-        request_id=request_id,
-        wait_s=asked.wait_s,
-        received_bytes=len(received),
-        traceparent=asked.traceparent,
-    )
+    wish = blank(Wish)
+    wish.model = model
+    wish.call = asked.call
+    wish.path = asked.path
+    wish.body = body
+    wish.principal = principal
+    wish.request_id = request_id
+    wish.content_type = JSON
+    wish.headers = ()
+    wish.wait_s = asked.wait_s
+    wish.received_bytes = len(received)
+    wish.size_bytes = None
+    wish.traceparent = asked.traceparent
+    wish.reading = None
+    return wish

@@ -27,7 +27,7 @@ from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
 from corral.gateway.head import HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, has_bare_feed, read_head
 from corral.runtime.guard import Failed, attempt
-from corral.runtime.mould import END, Mould, mould_of
+from corral.runtime.mould import END, Mould, Moulds
 from corral.serving.exchange import Exchange
 from corral.serving.gateway import STOPPING, Wish, as_error
 
@@ -56,6 +56,7 @@ class Switchboard:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.connections: set[GatewayProtocol] = set()
+        self.moulds: Moulds[Head] = Moulds()
         self._dated: list[tuple[bytes, bytes]] | None = None
         self._common = b""
         parts.gateway.swept.append(self.sweep)
@@ -84,6 +85,38 @@ class Switchboard:
 class GatewayProtocol(HttpToolsProtocol):
     """Also a `runtime.intake.Taker`, and a `serving.gateway.Client`: where the answer of the present exchange goes."""
 
+    # Beside the dictionary that uvicorn's part of it has, and with what of that every request looks at: close together,
+    # it is found in the processor's cache however many connections there are.
+    __slots__ = (
+        "_at",
+        "_closes",
+        "_closing_since",
+        "_early",
+        "_exchange",
+        "_has_moved",
+        "_head",
+        "_holds_back",
+        "_intake",
+        "_is_all_ours",
+        "_is_chunked",
+        "_is_full",
+        "_is_stream",
+        "_is_taking",
+        "_is_their_head",
+        "_is_their_message",
+        "_is_theirs_for_good",
+        "_left_bytes",
+        "_mould",
+        "_pieces",
+        "_request_id",
+        "_since",
+        "_slow",
+        "_their_head_bytes",
+        "_unsent_head",
+        "server_state",
+        "transport",
+    )
+
     board: Switchboard
 
     def __init__(
@@ -100,6 +133,9 @@ class GatewayProtocol(HttpToolsProtocol):
         self._early = b""
         self._is_taking = False
         self._has_moved = True
+        # The client does not read; we do not read for it.
+        self._is_full = False
+        self._holds_back = False
         # When the present state, or the present lack of movement, began.
         self._since = 0.0
         self._closes = False
@@ -110,11 +146,10 @@ class GatewayProtocol(HttpToolsProtocol):
         self._is_theirs_for_good = False
         self._their_head_bytes = 0
         # Of our request.
-        self._raw_head = b""
         self._head: Head | None = None
         # Of the head of the last request, if one like it may be taken at a glance: never again after uvicorn was asked
         # something here.
-        self._mould: Mould | None = None
+        self._mould: Mould[Head] | None = None
         self._is_all_ours = True
         self._pieces: list[bytes] = []
         self._left_bytes = 0
@@ -159,10 +194,11 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def take(self, data: bytes) -> None:
         self._has_moved = True
-        if self._at == _IDLE and self._mould is not None:
-            body_at = self._mould.fit(data)
+        mould = self._mould
+        if self._at == _IDLE and mould is not None:
+            body_at = mould.fit(data)
             if 0 < body_at <= len(data) <= body_at + DOUBTFUL_BYTES:
-                self._take_again(data, body_at)
+                self._take_again(mould.meaning, data, body_at)
                 return
         if self._at == _ANSWERING:
             self._keep(data)
@@ -174,11 +210,13 @@ class GatewayProtocol(HttpToolsProtocol):
             self._give(data)
 
     def pause_writing(self) -> None:
+        self._is_full = True
         super().pause_writing()
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume_writing(self) -> None:
+        self._is_full = False
         super().resume_writing()
         if self._exchange is not None:
             self._exchange.resume()
@@ -208,7 +246,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._is_taking = True
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
-        while data and self._at <= _HEAD and not self.flow.write_paused and not self.transport.is_closing():
+        while data and self._at <= _HEAD and not self._is_full and not self.transport.is_closing():
             is_ours = begins_ours(data)
             end = data.find(END) if is_ours else -1
             if is_ours is False or (end < 0 and has_bare_feed(data)):
@@ -239,6 +277,7 @@ class GatewayProtocol(HttpToolsProtocol):
         """Sent ahead: it waits for its turn, and so does its client when it is much."""
         self._early += data
         if len(self._early) > AHEAD_BYTES_MAX:
+            self._holds_back = True
             self.flow.pause_reading()
 
     def _wait_for_head(self, data: bytes) -> None:
@@ -284,24 +323,24 @@ class GatewayProtocol(HttpToolsProtocol):
 
     # Our request
 
-    def _take_again(self, data: bytes, body_at: int) -> None:
+    def _take_again(self, head: Head, data: bytes, body_at: int) -> None:
         """A whole request whose head is that of the one before, but for its length: most clients that stay send it."""
-        if self._early or self.flow.write_paused or self.board.parts.not_ready() is not None:
+        if self._early or self._is_full or self.board.parts.not_ready() is not None:
             self._take(self._early + data)
         else:
+            self._head = head
             self._answer(data[body_at:])
 
     def _take_head(self, data: bytes, end: int) -> bytes:
         """What of `data` is behind the request."""
         raw = data if end == len(data) else data[:end]
-        # A client that stays often sends the same head again.
-        head = self._head if raw == self._raw_head else read_head(raw)
+        head = read_head(raw)
         if head is None or self.board.parts.not_ready() is not None or self._is_doubtful(head):
             self._at = _IDLE
             self._give(data)
             return b""
-        self._raw_head, self._head = raw, head
-        self._mould = mould_of(raw) if self._is_all_ours else None
+        self._head = head
+        self._mould = self.board.moulds.mould(raw, head) if self._is_all_ours else None
         rest_bytes = len(data) - end
         if rest_bytes >= head.size_bytes <= INFERENCE_BODY_BYTES_MAX:
             body_end = end + head.size_bytes
@@ -378,7 +417,7 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _start(self, wish: Wish) -> None:
         exchange = self._exchange = Exchange(self.board.parts.gateway, wish, self)
-        if self.flow.write_paused:
+        if self._is_full:
             exchange.pause()
         exchange.start()
 
@@ -447,7 +486,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.end()
 
     def cut(self, error: CorralError) -> None:
-        if self.flow.write_paused:
+        if self._is_full:
             # Nobody reads: neither this nor what is on its way.
             self._exchange = None
             self.transport.abort()
@@ -470,7 +509,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self._closes:
             self.transport.close()
-        elif not self._is_taking and (self._early or self.flow.read_paused):
+        elif not self._is_taking and (self._early or self._holds_back):
             self._go_on(b"")
 
     def _go_on(self, rest: bytes) -> None:
@@ -480,6 +519,7 @@ class GatewayProtocol(HttpToolsProtocol):
             if data:
                 self._keep(data)
             return
+        self._holds_back = False
         self.flow.resume_reading()
         if data:
             self._take(data)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corral.adapters.engines.connection import Connection
+from corral.adapters.engines.connection import Connection, Said
 from corral.adapters.engines.line import HttpLine
 from corral.runtime.intake import Intake
+from corral.runtime.mould import Moulds
 from tests.adapters.engines.hearing import Listener
 from tests.support.engines import chunk
 
@@ -47,6 +48,7 @@ class Owner:
     def __init__(self) -> None:
         self.has_kept = False
         self.intake = Intake()
+        self.moulds: Moulds[Said] = Moulds()
 
     def opened(self, connection: Connection) -> None: ...
 

@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.runtime.mould import mould_of
+from corral.runtime.mould import HEAD_BYTES_MAX, KNOWN_MAX, Mould, Moulds
 
 HEAD = b"POST / HTTP/1.1\r\nhost: a\r\nContent-Length: %d\r\nx-more: 1\r\n\r\n"
+
+
+def mould_of(head: bytes) -> Mould[str] | None:
+    return Moulds[str]().mould(head, "meant")
 
 
 def message(size: int, body: bytes | None = None) -> bytes:
@@ -63,3 +67,23 @@ def test_nothing_else_fits(other: bytes) -> None:
 )
 def test_a_head_without_one_plain_length_makes_no_mould(head: bytes) -> None:
     assert mould_of(head) is None
+
+
+def test_heads_that_differ_in_their_length_share_one_mould_and_others_do_not() -> None:
+    moulds: Moulds[str] = Moulds()
+    first = moulds.mould(HEAD % 1, "first")
+    assert first is not None
+    assert moulds.mould(HEAD % 5000, "the same") is first
+    assert first.meaning == "first"
+    other = moulds.mould((HEAD % 1).replace(b"host: a", b"host: b"), "other")
+    assert other is not None
+    assert (other.meaning, len(moulds)) == ("other", 2)
+
+
+def test_nobody_can_fill_the_memory_with_heads() -> None:
+    moulds: Moulds[int] = Moulds()
+    long = (HEAD % 1).replace(b"host: a", b"host: " + b"a" * HEAD_BYTES_MAX)
+    assert moulds.mould(long, 0) is None
+    for number in range(3 * KNOWN_MAX):
+        assert moulds.mould((HEAD % 1).replace(b"host: a", b"host: %d" % number), number) is not None
+        assert len(moulds) <= KNOWN_MAX

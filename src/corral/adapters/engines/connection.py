@@ -18,7 +18,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 from corral.adapters.engines.line import NOBODY, HttpLine
 from corral.ports.engines import EngineLost
 from corral.runtime.intake import Intake
-from corral.runtime.mould import END, Mould, mould_of
+from corral.runtime.mould import END, Mould, Moulds
 
 # Of the head of an answer, of its interim answers, and of what may stand between two pieces of a body (sizes of chunks,
 # last lines). Far above what any engine sends.
@@ -40,10 +40,15 @@ _SPECIAL = _HOP_BY_HOP | {b"transfer-encoding", _LENGTH}
 _HEAD, _BODY, _DONE = range(3)
 
 
+Said = tuple[int, list[tuple[bytes, bytes]]]
+
+
 class Owner(Protocol):
     """Who keeps connections between calls."""
 
     intake: Intake
+    # With the status and the lines of a head, but for the length.
+    moulds: Moulds[Said]
 
     def opened(self, connection: Connection) -> None: ...
 
@@ -77,7 +82,6 @@ class Connection(asyncio.Protocol):
         "_is_paused",
         "_line",
         "_mould",
-        "_moulded",
         "_named",
         "_owner",
         "_parser",
@@ -103,9 +107,8 @@ class Connection(asyncio.Protocol):
         # It has carried a whole call before this one.
         self._is_kept = False
         self._is_paused = False
-        # Of an answer that came whole in one read, its status, and the lines of its head without the length.
-        self._mould: Mould | None = None
-        self._moulded: tuple[int, list[tuple[bytes, bytes]]] = (0, [])
+        # Of an answer that came whole in one read.
+        self._mould: Mould[Said] | None = None
 
     # What lines and owners do
 
@@ -183,10 +186,11 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         is_first = self._phase == _HEAD and not self._unheard_bytes
-        if is_first and self._mould is not None:
-            body_at = self._mould.fit(data)
+        mould = self._mould
+        if is_first and mould is not None:
+            body_at = mould.fit(data)
             if body_at:
-                self._take_again(self._line, data[body_at:])
+                self._take_again(self._line, mould.meaning, data[body_at:])
                 return
         self._unheard_bytes += len(data)
         try:
@@ -208,11 +212,11 @@ class Connection(asyncio.Protocol):
         self._lose("was not understood")
         self.close()
 
-    def _take_again(self, line: HttpLine, body: bytes) -> None:
+    def _take_again(self, line: HttpLine, said: Said, body: bytes) -> None:
         """A whole answer with the head of one before, but for its length: the parser has nothing to say about it."""
         self._phase = _DONE
         line.body = b""
-        status, headers = self._moulded
+        status, headers = said
         try:
             line.hearer.on_head(status, [*headers, (_LENGTH, b"%d" % len(body))])
             if body:
@@ -226,9 +230,9 @@ class Connection(asyncio.Protocol):
         """The next answer may begin like this one."""
         mould = None
         if self._framing == _LENGTH and not self._is_last and not self._is_interim:
-            mould = mould_of(data[: data.find(END) + len(END)])
+            said = (self._status, [line for line in self._headers if line[0] != _LENGTH])
+            mould = self._owner.moulds.mould(data[: data.find(END) + len(END)], said)
         self._mould = mould if mould is not None and mould.fit(data) else None
-        self._moulded = (self._status, [line for line in self._headers if line[0] != _LENGTH])
 
     def eof_received(self) -> None:
         """The transport closes itself after this."""

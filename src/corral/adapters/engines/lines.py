@@ -12,11 +12,12 @@ import asyncio
 import errno
 import re
 
-from corral.adapters.engines.connection import Connection
+from corral.adapters.engines.connection import Connection, Said
 from corral.adapters.engines.head import Heads
 from corral.adapters.engines.line import NOBODY, HttpLine, PiecesLine
 from corral.ports.engines import Engine, EngineCall, EngineLost, EngineRefused, Hearer, Line
 from corral.runtime.intake import Intake
+from corral.runtime.mould import Moulds
 from corral.runtime.tasks import Tasks
 
 CONNECT_TIMEOUT_S = 5.0
@@ -36,6 +37,7 @@ class HttpEngines:
     def __init__(self, intake: Intake | None = None) -> None:
         """`intake`: what came from engines is taken with what others read there."""
         self.intake = intake or Intake()
+        self.moulds: Moulds[Said] = Moulds()
         self._heads = Heads()
         # Those of an engine that are free; the one that was used last is used next.
         self._idle: dict[str, list[Connection]] = {}

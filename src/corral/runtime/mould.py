@@ -23,24 +23,24 @@ _DIGITS_MAX = 15
 
 
 class Mould(Generic[T]):
-    __slots__ = ("_before", "_behind", "meaning")
+    __slots__ = ("_before", "_behind", "_behind_bytes", "_latest", "_start", "meaning")
 
     def __init__(self, before: bytes, behind: bytes, meaning: T) -> None:
         self._before = before
         self._behind = behind
+        # Where the digits of the length begin, and how far it is looked for what follows them.
+        self._start = len(before)
+        self._behind_bytes = len(behind)
+        self._latest = self._start + _DIGITS_MAX + self._behind_bytes
         self.meaning = meaning
 
     def fit(self, message: bytes) -> int:
         """Where its body begins; 0: it has to be read."""
-        before, behind = self._before, self._behind
-        if not message.startswith(before):
+        start = self._start
+        end = message.find(self._behind, start, self._latest)
+        if end < 0 or not message.startswith(self._before):
             return 0
-        start = len(before)
-        end = message.find(b"\r", start, start + _DIGITS_MAX + 1)
-        if end < 0 or not message.startswith(behind, end):
-            return 0
-        digits = message[start:end]
-        body = end + len(behind)
+        digits, body = message[start:end], end + self._behind_bytes
         return body if digits.isdigit() and int(digits) == len(message) - body else 0
 
 

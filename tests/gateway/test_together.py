@@ -6,11 +6,16 @@ import asyncio
 import socket
 from itertools import accumulate
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from corral.adapters.system import SystemClock, SystemIds
+from corral.app.no_engines import NoEngines
 from corral.domain.answered import Answered
 from corral.metering.lines import SUFFIX
+from corral.runtime.intake import Intake
+from corral.serving.gateway import Gateway
 from tests.gateway.scene import CHAT, request
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
 from tests.support.engines import JSON_ANSWER, MisbehavingEngine, Mode, json_head
@@ -85,3 +90,30 @@ def has_come(client: socket.socket) -> bool:
 def usage_lines(folder: Path) -> int:
     """How many requests are in the files of the spool."""
     return sum(path.read_bytes().count(b"\n") for path in folder.rglob(f"*{SUFFIX}"))
+
+
+@pytest.mark.behaviour("GW-192")
+def test_one_whose_client_cannot_be_told_takes_no_answer_from_the_others() -> None:
+    said: list[str] = []
+
+    class Exchange:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def say_rest(self) -> None:
+            said.append(self._name)
+            if self._name == "broken":
+                raise RuntimeError(self._name)
+
+    gateway = Gateway(
+        router=cast("Any", None), engines=NoEngines(), clock=SystemClock(), ids=SystemIds(), wait_s=1, intake=Intake()
+    )
+    gateway.intake.is_running = True
+    for name in ("one", "broken", "other"):
+        gateway.end(cast("Any", Exchange(name)), cast("Any", None))
+    assert said == []
+    with pytest.raises(RuntimeError, match="broken"):
+        gateway.settle()
+    assert said == ["one", "broken", "other"]
+    gateway.settle()
+    assert said == ["one", "broken", "other"]

@@ -65,13 +65,17 @@ class Intake:
             for taker, data in left:
                 taker.take(data)
         except BaseException:
+            self._go_on_with([*left])
             taker.break_off()
-            self._came = [*left]
             raise
         finally:
             self.is_running = False
             for end in self.at_end:
                 end()
-            if self._came:
-                self._left_at_once = 0
-                asyncio.get_running_loop().call_soon(self.run)
+
+    def _go_on_with(self, left: list[tuple[Taker, bytes]]) -> None:
+        """In the next turn, ahead of what comes then."""
+        self._came = [*left, *self._came]
+        if self._came:
+            self._left_at_once = 0
+            asyncio.get_running_loop().call_soon(self.run)

@@ -6,7 +6,7 @@ over the open exchanges, so a timeout is kept to the second and costs nothing wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -219,8 +219,7 @@ class Gateway:
             self.tell(*told)
         finally:
             # Also if a listener has broken its promise not to raise: the clients can do nothing about it.
-            for exchange in ended:
-                exchange.say_rest()
+            _say_rest(ended)
 
     def turned_away(
         self, error: CorralError, *, call: str, request_id: str, principal: Principal | None = None, model: str = ""
@@ -252,6 +251,17 @@ class Gateway:
 
     def _set_epoch(self) -> None:
         self._epoch = self.clock.wall().timestamp() - self.clock.monotonic()
+
+
+def _say_rest(ended: Iterable[Exchange]) -> None:
+    left = iter(ended)
+    try:
+        for exchange in left:
+            exchange.say_rest()
+    except BaseException:
+        # One whose client cannot be told takes no answer from the others.
+        _say_rest(left)
+        raise
 
 
 def blamed(error: CorralError) -> Origin:

@@ -95,6 +95,28 @@ async def test_who_breaks_is_broken_off_and_the_others_go_on() -> None:
     assert [str(context["exception"]) for context in told] == ["broken"]
 
 
+@pytest.mark.behaviour("GW-191")
+async def test_an_end_that_raises_holds_nothing_up() -> None:
+    intake, said = Intake(), list[tuple[str, bytes]]()
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    await crowded(intake)
+
+    def end() -> None:
+        raise RuntimeError("at the end")
+
+    intake.at_end.append(end)
+    taker = Taker(said, "taker")
+    for data in (b"a", b"b", b"c"):
+        intake.add(taker, data)
+    intake.add(Taker([]), b"break")
+    intake.add(taker, b"d")
+    for _ in range(3):
+        await asyncio.sleep(0)
+    intake.add(taker, b"e")
+    await asyncio.sleep(0)
+    assert taker.taken == [b"a", b"b", b"c", b"d", b"e"]
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.integers(0, 4), st.sampled_from([b"a", b"b", b"c", LARGE])),

@@ -71,6 +71,7 @@ test: check ## all checks and all tests (what CI runs)
 	@$(BIN)/python -m tools.page test
 	@$(BIN)/python -m tools.page --may-lack
 	@$(BIN)/python -m tools.browser
+	@$(BIN)/python -m compileall -q src # the tests start hundreds of processes, and Python may have been told to keep nothing
 	@$(BIN)/python -m tools.run_tests -n 3 --dist worksteal
 
 .PHONY: sim

@@ -5,21 +5,18 @@ Who may call a route is read from the dependencies of its function, everything e
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
-from fastapi import APIRouter
+from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-import corral.api
 from corral.api.application import create_app
 from corral.api.metrics import Metrics
-from corral.api.parts import AdminIn
+from corral.api.parts import AdminIn, AnybodyIn, OperateIn
 from tools.markdown import anchor, code, page, table
 
 _INTRODUCTION = """\
@@ -32,8 +29,10 @@ Every answer has an `X-Request-Id`; one that is sent along is kept. What people 
 field is an error; what workers send may hold fields that this version does not know.
 
 `{node}` is a node's id or its name. Times are UTC, sizes are bytes, `null` is *not known*."""
-_ADMIN, _NODE, _JOIN, _NOBODY = (
+_ADMIN, _OPERATE, _ANY, _NODE, _JOIN, _NOBODY = (
     "admin key",
+    "key that may operate",
+    "any key",
     "the node's own credential",
     "join token, or the node's own credential",
     "-",
@@ -46,12 +45,12 @@ def render_openapi() -> str:
 
 def render() -> str:
     description = _openapi()
-    admins = _admin_routes()
+    keys = _keys()
     groups: dict[str, list[str]] = {}
     overview: list[tuple[str, ...]] = []
     for method, path, route in _routes(description):
         name = f"{method} {path}"
-        who = _who(method, path, admins)
+        who = _who(method, path, keys)
         overview.append((f"[{code(name)}]({anchor(name)})", who, _sentence(route)))
         groups.setdefault(route["tags"][0], []).extend(_section(name, who, route))
     errors = next(iter(description["paths"].values()))
@@ -69,8 +68,12 @@ def render() -> str:
 
 
 @cache
+def _application() -> FastAPI:
+    return create_app(None, Metrics())
+
+
 def _openapi() -> dict[str, Any]:
-    return create_app(None, Metrics()).openapi()
+    return _application().openapi()
 
 
 def _routes(description: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -79,15 +82,18 @@ def _routes(description: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
             yield method.upper(), path, route
 
 
-def _admin_routes() -> set[tuple[str, str]]:
-    """The routes whose function asks for an admin, as they stand in the modules of the API."""
-    admin = get_args(AdminIn)[1].dependency
+def _keys() -> dict[tuple[str, str], str]:
+    """The routes that ask for a key, and what it has to be good for. An admin's may operate, and everybody's is one."""
+    asked = ((AnybodyIn, _ANY), (OperateIn, _OPERATE), (AdminIn, _ADMIN))
+    return {route: good_for for who, good_for in asked for route in _asking(who)}
+
+
+def _asking(who: Any) -> set[tuple[str, str]]:
+    wanted = get_args(who)[1].dependency
     found = set()
-    for module in pkgutil.iter_modules(corral.api.__path__, "corral.api."):
-        router = getattr(importlib.import_module(module.name), "router", None)
-        for route in router.routes if isinstance(router, APIRouter) else ():
-            if isinstance(route, APIRoute) and _asks_for(route.dependant, admin):
-                found |= {(method, route.path_format) for method in route.methods or ()}
+    for route in _application().routes:
+        if isinstance(route, APIRoute) and _asks_for(route.dependant, wanted):
+            found |= {(method, route.path_format) for method in route.methods or ()}
     return found
 
 
@@ -95,9 +101,12 @@ def _asks_for(dependant: Dependant, wanted: Any) -> bool:
     return dependant.call is wanted or any(_asks_for(below, wanted) for below in dependant.dependencies)
 
 
-def _who(method: str, path: str, admins: set[tuple[str, str]]) -> str:
-    if (method, path) in admins:
-        return _ADMIN
+def _who(method: str, path: str, keys: dict[tuple[str, str], str]) -> str:
+    if (method, path) in keys:
+        return keys[method, path]
+    if path.startswith("/v1/"):
+        # Answered by plain ASGI; what is described asks nobody.
+        return _ANY
     if path.startswith("/api/node/"):
         return _JOIN if path.endswith("/register") else _NODE
     return _NOBODY

@@ -10,6 +10,6 @@ from fastapi import APIRouter
 
 from corral.api.backends import catalog, fleet, galleries, logs, one_node, upgrades
 
-router = APIRouter()
-for part in (catalog.router, upgrades.router, galleries.router, fleet.router, one_node.router, logs.router):
-    router.include_router(part)
+router = APIRouter(
+    routes=[route for part in (catalog, upgrades, galleries, fleet, one_node, logs) for route in part.router.routes]
+)

@@ -7,6 +7,4 @@ from fastapi import APIRouter
 
 from corral.api.insight import explain, live, settings
 
-router = APIRouter()
-for part in (live.router, explain.router, settings.router):
-    router.include_router(part)
+router = APIRouter(routes=[route for part in (live, explain, settings) for route in part.router.routes])

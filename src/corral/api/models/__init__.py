@@ -6,6 +6,6 @@ from fastapi import APIRouter
 
 from corral.api.models import configs, fleet, galleries, installing, loads
 
-router = APIRouter()
-for part in (galleries.router, configs.router, installing.router, fleet.router, loads.router):
-    router.include_router(part)
+router = APIRouter(
+    routes=[route for part in (galleries, configs, installing, fleet, loads) for route in part.router.routes]
+)

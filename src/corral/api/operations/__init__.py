@@ -10,6 +10,4 @@ from fastapi import APIRouter
 
 from corral.api.operations import intents, routes
 
-router = APIRouter()
-for part in (routes.router, intents.router):
-    router.include_router(part)
+router = APIRouter(routes=[route for part in (routes, intents) for route in part.router.routes])

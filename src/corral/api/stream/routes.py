@@ -17,8 +17,7 @@ from corral.api.stream.watching import Watch, stream
 from corral.domain.access import Principal, Scope
 from corral.domain.cluster import Position
 
-router = APIRouter()
-router.include_router(history.router)
+router = APIRouter(routes=history.router.routes)
 OPERATION_TOPICS = ("operation.", "operations.", "assignment.")
 LastIn = Annotated[str | None, Header(max_length=60)]
 

@@ -1,25 +1,45 @@
 """A PostgreSQL server out of the wheel's binaries, for the tests: loopback, a free port, a folder that goes away.
 
-It trusts every local connection and does not flush to disk: speed matters here, and the data do not.
+It trusts every local connection and does not flush to disk: speed matters here, and the data do not. Where the system
+has a file system in memory they lie there: a database for each test is hundreds of files that come and go.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 SETTINGS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "max_connections=40")
 START_LIMIT_S = "60"
+_IN_MEMORY = Path("/dev/shm")
+_ENOUGH_BYTES = 2 * 1024**3
 
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[str]:
     """Yields `host:port`; the server ends with the block."""
+    with _place(folder) as place:
+        yield from _served(place)
+
+
+@contextmanager
+def _place(folder: Path) -> Iterator[Path]:
+    """In memory, if there is room for it."""
+    if not os.access(_IN_MEMORY, os.W_OK) or shutil.disk_usage(_IN_MEMORY).free < _ENOUGH_BYTES:
+        yield folder
+    else:
+        with tempfile.TemporaryDirectory(prefix="corral-tests-", dir=_IN_MEMORY) as place:
+            yield Path(place)
+
+
+def _served(folder: Path) -> Iterator[str]:
     data, port = folder / "data", _free_port()
     _run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
     options = " ".join(f"-c {setting}" for setting in SETTINGS)

@@ -9,6 +9,7 @@ from typing import Any
 import h11
 import pytest
 
+from corral.adapters.system import SystemClock
 from corral.domain.answered import Answered, Origin
 from corral.serving.exchange import GATHERED_BYTES_MAX
 from corral.serving.gateway import CLIENT_LEFT, Timeouts
@@ -298,6 +299,25 @@ async def test_a_prompt_of_ten_megabytes_arrives_as_it_was_sent(
     answer = await ask(frontend, body.encode())
     assert answer.status == 200
     assert engine.heard[-1].body == body.encode()
+
+
+@pytest.mark.behaviour("GW-30")
+async def test_an_engine_that_is_dying_is_asked_again_when_it_is_dead_and_its_row_goes(
+    frontend: RunningFrontend, engine: MisbehavingEngine
+) -> None:
+    """Killed, it takes calls for another moment and breaks them off; then nobody listens."""
+    engine.answer = Mode.RESETS
+
+    class DyingMeanwhile(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            assert len(engine.heard) == 1
+            await engine.stop()
+            await super().sleep(seconds)
+
+    frontend.core.gateway.clock = DyingMeanwhile()
+    answer = await ask(frontend, CHAT, "Prefer: wait=1")
+    assert answer.json()["error"]["code"] != "engine_failed"
+    assert frontend.core.router.snapshot.replica_ids() == set()
 
 
 @pytest.mark.behaviour("GW-36")

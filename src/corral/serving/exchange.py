@@ -47,6 +47,8 @@ from corral.serving.use import Held
 GATHERED_BYTES_MAX = 8 * 1024 * 1024
 # A body that is larger is let go of as soon as it cannot be needed any more.
 KEPT_BODY_BYTES = 64 * 1024
+# Between two calls of a request at the same replica.
+AGAIN_S = 0.1
 # The engine at that address is not the one that our key is for.
 _NOT_OURS = 401
 # It takes no calls now.
@@ -376,6 +378,12 @@ class Exchange:
         else:
             self._call(outcome.value, self._gateway.clock.monotonic())
 
+    async def _find_again(self) -> None:
+        """An engine that was killed is still called for a moment, and breaks off. After that nobody listens there, and
+        its model is loaded anew."""
+        await self._gateway.clock.sleep(AGAIN_S)
+        await self._find()
+
     async def _leave(self, held: Held, error: EngineRefused) -> None:
         """Nobody listens there any more, or somebody else."""
         outcome = await attempt(lambda: self._visiting().refused(held, error))
@@ -391,10 +399,12 @@ class Exchange:
 
     def _lose(self, held: Held, error: CorralError) -> None:
         """The call broke before anything was passed on."""
-        self._visiting().lost(held, error)
+        is_same_again = self._visiting().lost(held, error)
         self._held = None
         if self._has_written:
             self._fail(not_twice(error))
+        elif is_same_again and not self._gateway.is_closing:
+            self._start_task(self._find_again(), "again")
         else:
             self._try_next(self._gateway.clock.monotonic())
 

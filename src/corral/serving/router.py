@@ -230,9 +230,9 @@ class Visit:
         if not await self._router.remove(held.replica, error.message):
             self._failure = error
 
-    def lost(self, held: Held, error: CorralError) -> None:
-        """The call broke before its first byte. Once more at the same replica if there is no other: a connection that
-        was kept open may have been closed just then. *Busy* is not *dead*: the row stays."""
+    def lost(self, held: Held, error: CorralError) -> bool:
+        """The call broke before its first byte. Once more at the same replica if there is no other, which is told: it
+        may be about to die, and is not there any more a moment later. *Busy* is not *dead*: the row stays."""
         if error.slug != ENGINE_BUSY:
             held.failed()
         held.release()
@@ -241,6 +241,7 @@ class Visit:
             self._without = {*self._without, replica_id}
             self._failure = error
         self._once = {*self._once, replica_id}
+        return replica_id not in self._without
 
     def has_others(self, replica_id: str) -> bool:
         bench = self._router.snapshot.bench(self.model)

@@ -93,7 +93,7 @@ async def test_an_engine_that_dies_in_the_middle_of_an_answer_is_one_clean_error
 async def test_out_of_memory_evicts_tries_once_more_and_then_says_so(models: Models) -> None:
     """The engine asks for more than any machine has. It is thought to need what is there, so that half as much again
     is there only without the other model."""
-    held = 1500
+    held = 3000
     await models.put("victim", options={"memory_mib": held})
     await models.loaded("victim", "worker-1")
 

@@ -90,6 +90,8 @@ class PostgresServer:
         self._data = folder / "pgdata"
         self._folder = folder
         options = ["fsync=off", "max_connections=60", "listen_addresses=127.0.0.1", "unix_socket_directories="]
+        # It is killed by some tests, and what it shares in memory would be left there.
+        options.append("dynamic_shared_memory_type=mmap")
         settings = [part for option in options for part in ("-c", option)]
         command = [*_as_nobody(), _binary("postgres"), "-D", str(self._data), "-p", str(self.port), *settings]
         self.program = Program("postgres", command, folder / "postgres.log")

@@ -209,8 +209,7 @@ class Connection(asyncio.Protocol):
             self._lose("sent more than 64 KiB that is no answer")
 
     def break_off(self) -> None:
-        self._lose("was not understood")
-        self.close()
+        self.leave("was not understood")
 
     def _take_again(self, line: HttpLine, said: Said, body: bytes) -> None:
         """A whole answer with the head of one before, but for its length: the parser has nothing to say about it."""

@@ -117,7 +117,7 @@ class Recording(GatewayProtocol):
         self.outcome.requests.append(request)
         self.outcome.ours.append(request)
         self._at = 4
-        self.begin(200, [], 0)
+        self.begin(200, (), 0)
         self.end()
 
 

@@ -13,7 +13,7 @@ import pytest
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.no_engines import NoEngines
 from corral.domain.answered import Answered
-from corral.metering.lines import SUFFIX
+from corral.metering import lines
 from corral.runtime.intake import Intake
 from corral.serving.gateway import Gateway
 from tests.gateway.scene import CHAT, request
@@ -50,7 +50,7 @@ async def ask_together(frontend: RunningFrontend, engine: MisbehavingEngine, fol
 
         def answered(self, *records: Answered) -> None:
             told.append(len(records))
-            written.append(usage_lines(folder))
+            written.append(used(folder))
             early.extend(record.request_id for record in records if has_come(asked[int(record.request_id)]))
 
     frontend.core.gateway.listeners.append(Ear())
@@ -87,9 +87,10 @@ def has_come(client: socket.socket) -> bool:
         return False
 
 
-def usage_lines(folder: Path) -> int:
+def used(folder: Path) -> int:
     """How many requests are in the files of the spool."""
-    return sum(path.read_bytes().count(b"\n") for path in folder.rglob(f"*{SUFFIX}"))
+    files = [lines.read(path) for path in folder.rglob(f"*{lines.SUFFIX}")]
+    return sum(sums.requests for file in files for sums in file.buckets.values())
 
 
 @pytest.mark.behaviour("GW-192")

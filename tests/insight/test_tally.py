@@ -104,8 +104,7 @@ def test_names_and_codes_without_end_do_not_fill_the_memory(monkeypatch: pytest.
 @given(st.lists(st.floats(min_value=0, max_value=250), min_size=1, max_size=60), st.sampled_from([0.5, 0.95]))
 def test_a_quantile_is_in_the_bucket_of_the_value_that_it_stands_for(values: list[float], share: float) -> None:
     histogram = Histogram(REQUEST_BOUNDS)
-    for value in values:
-        histogram.observe(value)
+    histogram.observe([*values])
     found = quantile(histogram.bounds, histogram.counts, share)
     exact = sorted(values)[ceil(share * len(values)) - 1]
     assert found is not None
@@ -117,7 +116,7 @@ def test_a_quantile_is_in_the_bucket_of_the_value_that_it_stands_for(values: lis
 @pytest.mark.parametrize(("value", "bucket"), [(0.0, 0), (0.001, 0), (0.0011, 1), (300.0, 16), (301.0, 17)])
 def test_the_end_of_a_bucket_belongs_to_it(value: float, bucket: int) -> None:
     histogram = Histogram(REQUEST_BOUNDS)
-    histogram.observe(value)
+    histogram.observe([value])
     assert histogram.counts.index(1) == bucket
 
 

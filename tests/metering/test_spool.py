@@ -268,7 +268,7 @@ def test_what_is_told_together_is_in_the_file_of_the_batch_that_counts_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     """Batches are closed in the middle of what is told: for their sums, and for the size of their files."""
-    monkeypatch.setattr(spool, "BUCKETS_MAX", 4)
+    monkeypatch.setattr(spool, "BUCKETS_MAX", 2)
     made = _opened(folder, file_bytes_max=700)
     records = [answered(key_id=f"key-{number % 7}") for number in range(60)]
     for at in range(0, len(records), together):
@@ -279,6 +279,16 @@ def test_what_is_told_together_is_in_the_file_of_the_batch_that_counts_it(
     for batch in made.closed:
         assert lines.read(folder / f"{batch.number}.lines").buckets == batch.read()
         assert sum(sums.requests for sums in batch.read().values()) == batch.requests
+
+
+@pytest.mark.behaviour("GW-160")
+def test_those_that_are_alike_and_told_together_are_one_line(folder: Path) -> None:
+    made = _opened(folder)
+    made.answered(*[answered()] * 5, answered(call="embeddings"), *[answered(status=500)] * 2)
+    assert (folder / "1.lines").read_bytes().count(b"\n") == 2
+    batch = _batch(made)
+    assert lines.read(folder / "1.lines").buckets == batch
+    assert batch[CHAT] == replace(sums_of(7), errors=2)
 
 
 @pytest.mark.behaviour("GW-164")

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.serving.routing import Place
+from corral.policy.serving.routing import NEVER, Place
 from corral.ports.engines import EngineLost
 from corral.serving.errors import EngineFailed, QueueFull, QueueTimeout
 from corral.serving.queue import Asking
@@ -273,7 +273,7 @@ async def test_room_that_nobody_let_go_of_is_found_at_the_next_look() -> None:
     seats, bench = bench_with("ab")
     first = bench.seats[0]
     first.room = first._limit = 0
-    first._count()
+    first.expected_s = NEVER
     take(bench)
     line = Line(bench)
     waiting = await line.join("key")

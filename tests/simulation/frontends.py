@@ -68,7 +68,7 @@ class SimFrontend:
 
     @property
     def is_well(self) -> bool:
-        return self.core is not None and self.core.not_ready is None and not self.machine.is_frozen
+        return self.core is not None and self.core.not_ready() is None and not self.machine.is_frozen
 
     @property
     def life(self) -> Life:

@@ -158,7 +158,6 @@ class Core:
         world.database.after_commit = self._committed
         self.parts = self._make_parts()
 
-    @property
     def not_ready(self) -> str | None:
         """Why no requests are taken; None when they are, be it from what was kept on disk."""
         return None if self.health.kept_as_of is not None else self._not_ready
@@ -482,7 +481,7 @@ class Core:
             allows_private_sources=options.allows_private_sources,
             held=lambda: len(self.dispatcher.held),
             health=self.health,
-            not_ready=lambda: self.not_ready,
+            not_ready=self.not_ready,
         )
 
     def _row(self) -> dict[str, object]:

@@ -26,6 +26,7 @@ from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
 from corral.gateway.head import HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, has_bare_feed, read_head
+from corral.ports.engines import HeadLines
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.mould import END, Mould, Moulds
 from corral.serving.exchange import Exchange
@@ -196,9 +197,9 @@ class GatewayProtocol(HttpToolsProtocol):
         self._has_moved = True
         mould = self._mould
         if self._at == _IDLE and mould is not None:
-            body_at = mould.fit(data)
-            if 0 < body_at <= len(data) <= body_at + DOUBTFUL_BYTES:
-                self._take_again(mould.meaning, data, body_at)
+            body = mould.body(data)
+            if body is not None and len(body) <= DOUBTFUL_BYTES and not self._early and not self._is_full:
+                self._take_again(mould.meaning, data, body)
                 return
         if self._at == _ANSWERING:
             self._keep(data)
@@ -323,13 +324,13 @@ class GatewayProtocol(HttpToolsProtocol):
 
     # Our request
 
-    def _take_again(self, head: Head, data: bytes, body_at: int) -> None:
+    def _take_again(self, head: Head, data: bytes, body: bytes) -> None:
         """A whole request whose head is that of the one before, but for its length: most clients that stay send it."""
-        if self._early or self._is_full or self.board.parts.not_ready() is not None:
-            self._take(self._early + data)
-        else:
+        if self.board.parts.not_ready() is None:
             self._head = head
-            self._answer(data[body_at:])
+            self._answer(body)
+        else:
+            self._take(data)
 
     def _take_head(self, data: bytes, end: int) -> bytes:
         """What of `data` is behind the request."""
@@ -432,17 +433,17 @@ class GatewayProtocol(HttpToolsProtocol):
 
     # Our answer: `serving.gateway.Client`
 
-    def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
-        head = self._head
-        assert head is not None
+    def begin(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
+        asked = self._head
+        assert asked is not None
         self._is_stream = False
-        for name, value in headers:
+        for name, value in head:
             if name == b"content-type":
                 self._is_stream = value.startswith(_STREAM)
                 break
-        if not head.is_kept_alive or self.board.parts.health.is_stopping:
+        if not asked.is_kept_alive or self.board.parts.health.is_stopping:
             self._closes = True
-        self._is_chunked = size_bytes is None and not head.is_http_1_0
+        self._is_chunked = size_bytes is None and not asked.is_http_1_0
         framing = b"connection: close\r\n" if self._closes else b""
         if size_bytes is not None:
             framing += b"content-length: %d\r\n" % size_bytes
@@ -450,18 +451,18 @@ class GatewayProtocol(HttpToolsProtocol):
             framing += b"transfer-encoding: chunked\r\n"
         common = self.board.common_lines(self.server_state.default_headers)
         own = b"%bx-request-id: %b\r\n" % (common, self._request_id.encode())
-        self._unsent_head = answers.head(status, headers, own, framing)
+        self._unsent_head = answers.head(status, head, own, framing)
 
-    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        head, board = self._head, self.board
-        assert head is not None
-        if self._closes or not head.is_kept_alive or board.parts.health.is_stopping:
-            self.begin(status, headers, len(body))
+    def whole(self, status: int, head: HeadLines, body: bytes) -> None:
+        asked, board = self._head, self.board
+        assert asked is not None
+        if self._closes or not asked.is_kept_alive or board.parts.health.is_stopping:
+            self.begin(status, head, len(body))
             self.piece(body)
             self.end()
             return
         common = board.common_lines(self.server_state.default_headers)
-        self.transport.write(answers.whole(status, headers, common, self._request_id.encode(), body))
+        self.transport.write(answers.whole(status, head, common, self._request_id.encode(), body))
         self._answered()
 
     def piece(self, data: bytes) -> None:
@@ -506,7 +507,6 @@ class GatewayProtocol(HttpToolsProtocol):
         self._request_id = ""
         self._at = _IDLE
         self._has_moved = True
-        self.server_state.total_requests += 1
         if self._closes:
             self.transport.close()
         elif not self._is_taking and (self._early or self._holds_back):
@@ -567,7 +567,7 @@ class GatewayProtocol(HttpToolsProtocol):
             # It would be read as a part of that answer.
             self.transport.abort()
             return
-        lines = [(b"content-type", b"text/plain; charset=utf-8")]
+        lines = ((b"content-type", b"text/plain; charset=utf-8"),)
         framing = b"content-length: %d\r\nconnection: close\r\n" % len(sentence)
         common = self.board.common_lines(self.server_state.default_headers)
         self._pieces, self._early = [], b""

@@ -1,11 +1,11 @@
-"""A histogram that a request can afford: one search in a tuple, one number in a list, one sum.
+"""A histogram that a request can afford: values are counted many at a time, by one sort and one search for each bound.
 
 Limit: a quantile is as exact as the buckets are narrow. Not safe between threads: it belongs to one event loop.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 
 # Upper ends of the buckets, in seconds. A step is about the double: the eye sees no finer difference.
@@ -43,9 +43,20 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+    def observe(self, values: list[float]) -> None:
+        """All of these; the list is put in order."""
+        if not values:
+            return
+        values.sort()
+        counts, below = self.counts, 0
+        for position, bound in enumerate(self.bounds):
+            upto = bisect_right(values, bound, below)
+            counts[position] += upto - below
+            below = upto
+            if below == len(values):
+                break
+        counts[-1] += len(values) - below
+        self.sum += sum(values)
 
     def add(self, other: Histogram) -> None:
         assert self.bounds == other.bounds, "histograms of different buckets have no sum"

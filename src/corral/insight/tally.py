@@ -70,27 +70,27 @@ class Row:
     def requests(self) -> int:
         return sum(self.statuses)
 
-    def take(self, record: Answered) -> None:
-        self.statuses[record.status // 100] += 1
-        if record.origin in _OURS:
-            self.errors += 1
-        if not record.attempts:
-            # Turned away: how long that took would only blur how long answers take.
-            return
-        total_s, first_byte_s, events = record.total_s, record.first_byte_s, record.events
-        self.request.observe(total_s)
-        self.queue.observe(record.queue_s)
-        if first_byte_s is not None:
-            self.first_byte.observe(first_byte_s)
-            if events > 1:
-                self.inter_token.observe((total_s - first_byte_s) / (events - 1))
-        completed = record.completion_tokens or 0
-        self.completion_tokens += completed
-        self.written += events if record.is_stream else completed
-        if record.prompt_tokens:
-            self.prompt_tokens += record.prompt_tokens
-        if record.cached_tokens:
-            self.cached_tokens += record.cached_tokens
+    def take(self, records: list[Answered]) -> None:
+        statuses = self.statuses
+        for record in records:
+            statuses[record.status // 100] += 1
+        self.errors += sum([record.origin in _OURS for record in records])
+        # Not those that were turned away: how long that took would only blur how long answers take.
+        tried = [record for record in records if record.attempts]
+        self.request.observe([record.total_s for record in tried])
+        self.queue.observe([record.queue_s for record in tried])
+        self.first_byte.observe([record.first_byte_s for record in tried if record.first_byte_s is not None])
+        self.inter_token.observe(
+            [
+                (record.total_s - record.first_byte_s) / (record.events - 1)
+                for record in tried
+                if record.events > 1 and record.first_byte_s is not None
+            ]
+        )
+        self.prompt_tokens += sum([record.prompt_tokens or 0 for record in tried])
+        self.cached_tokens += sum([record.cached_tokens or 0 for record in tried])
+        self.completion_tokens += sum([record.completion_tokens or 0 for record in tried])
+        self.written += sum([record.events if record.is_stream else record.completion_tokens or 0 for record in tried])
 
     def add(self, other: Row) -> None:
         self.request.add(other.request)
@@ -123,14 +123,13 @@ class Tally:
 
     def _count(self) -> None:
         noted, self._noted = self._noted, []
-        rows = self._counted
+        alike: defaultdict[tuple[str, str, str], list[Answered]] = defaultdict(list)
         for record in noted:
-            row = rows.get((record.model, record.call, record.replica_id))
-            if row is None:
-                row = self._open(Place(record.model, record.call, record.replica_id))
-            row.take(record)
+            alike[record.model, record.call, record.replica_id].append(record)
             if record.error_code:
                 self._fail(record.origin.value, record.error_code)
+        for key, records in alike.items():
+            (self._counted.get(key) or self._open(Place(*key))).take(records)
 
     @property
     def _rows(self) -> dict[tuple[str, str, str], Row]:

@@ -1,14 +1,15 @@
 """A file of a spool: one JSON array in a line, each a bucket with what is to be added to it.
 
-A request is a line with one request in it, and a file that was summed up is a few lines with many: whoever reads them
-adds them up and needs to know no difference. A line is written whole, so the only one that a killed process can leave
-half-written is the last. What else is unreadable is damage of the disk: it is told, and the rest counts.
+A line is of one request, or of many that are alike and ended together, and a file that was summed up is a few lines:
+whoever reads them adds them up and needs to know no difference. A line is written whole, so the only one that a killed
+process can leave half-written is the last. What else is unreadable is damage of the disk: it is told, and the rest
+counts.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,24 @@ class Found:
 
 
 def head(bucket: Bucket) -> bytes:
-    """The beginning of every line of this bucket; the numbers of `Sums` follow in their order."""
+    """The beginning of every line of this bucket; a `tail` follows."""
     return json.dumps(bucket, separators=(",", ":")).encode()[:-1]
 
 
+def tail(sums: Sums) -> bytes:
+    """The numbers of `Sums` in their order, and the end of the line."""
+    return b",%d,%d,%d,%d,%d,%d]\n" % (
+        sums.requests,
+        sums.errors,
+        sums.prompt_tokens,
+        sums.cached_tokens,
+        sums.completion_tokens,
+        sums.estimated_tokens,
+    )
+
+
 def whole(bucket: Bucket, sums: Sums) -> bytes:
-    return head(bucket) + b",%d,%d,%d,%d,%d,%d]\n" % astuple(sums)
+    return head(bucket) + tail(sums)
 
 
 def read(path: Path) -> Found:

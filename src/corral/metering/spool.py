@@ -28,7 +28,8 @@ from corral.ports.runtime import Clock
 log = structlog.get_logger(__name__)
 
 LOCK = "lock"
-# A file is read as a whole after a crash. This many bytes are some 150,000 requests and less than a second of reading.
+# A file is read as a whole after a crash. This many bytes are 150,000 requests or more, and less than a second of
+# reading.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 # Sums of one batch in memory: some 20 MB.
 BUCKETS_MAX = 50_000
@@ -116,35 +117,39 @@ class Spool:
         self._begin_file()
 
     def answered(self, *records: Answered) -> None:
-        written: list[bytes] = []
+        # What is told together is mostly alike, and is a line together.
+        came: Buckets = {}
         for record in records:
             if not is_counted(record):
                 continue
             bucket = (int(record.began_at) // HOUR_S, record.key_id, record.model, record.call, record.node_name)
+            sums = came.get(bucket)
+            if sums is None:
+                sums = came[bucket] = Sums()
+            completion = record.completion_tokens or 0
+            sums.requests += 1
+            sums.errors += is_error(record)
+            sums.prompt_tokens += record.prompt_tokens or 0
+            sums.cached_tokens += record.cached_tokens or 0
+            sums.completion_tokens += completion
+            if record.is_estimated:
+                sums.estimated_tokens += completion
+        if came:
+            self._count(came)
+
+    def _count(self, came: Buckets) -> None:
+        written: list[bytes] = []
+        for bucket, sums in came.items():
             entry = self._buckets.get(bucket)
             if entry is None:
                 # A batch that is full is closed, with all that is counted in it.
                 self._write(written)
                 written = []
                 entry = self._enter(bucket)
-            written.append(self._count(record, entry))
+            self._requests += sums.requests
+            entry.sums.add(sums)
+            written.append(entry.head + lines.tail(sums))
         self._write(written)
-
-    def _count(self, record: Answered, entry: _Open) -> bytes:
-        """Its line."""
-        prompt, cached = record.prompt_tokens or 0, record.cached_tokens or 0
-        completion = record.completion_tokens or 0
-        estimated = completion if record.is_estimated else 0
-        error = is_error(record)
-        self._requests += 1
-        sums = entry.sums
-        sums.requests += 1
-        sums.errors += error
-        sums.prompt_tokens += prompt
-        sums.cached_tokens += cached
-        sums.completion_tokens += completion
-        sums.estimated_tokens += estimated
-        return b"%b,1,%d,%d,%d,%d,%d]\n" % (entry.head, error, prompt, cached, completion, estimated)
 
     def close_batch(self) -> None:
         """What was counted so far is a batch, and the next one begins. Nothing happens if nothing was counted."""

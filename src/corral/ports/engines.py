@@ -13,6 +13,8 @@ from typing import ClassVar, Protocol
 from corral.domain.errors import CorralError
 
 Headers = Sequence[tuple[bytes, bytes]]
+# Of an answer. It can be looked up: most answers of an engine have the same.
+HeadLines = tuple[tuple[bytes, bytes], ...]
 
 
 class Engine(Protocol):
@@ -68,17 +70,22 @@ class EngineLost(CorralError):
 
 
 class Hearer(Protocol):
-    """Who hears an answer: `on_head`, any number of `on_body`, `on_end`; or `on_lost` at any point, and then nothing
-    more. Never from inside `send`."""
+    """Who hears an answer: `on_head`, any number of `on_body`, `on_end`; or `on_whole` instead of all of them; or
+    `on_lost` at any point, and then nothing more. Never from inside `send`."""
 
-    def on_head(self, status: int, headers: Headers) -> None:
-        """Names are in lower case. Hop-by-hop lines are not among them. Interim answers (1xx) are not told."""
+    def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
+        """Names are in lower case. Neither hop-by-hop lines nor the length are among them; `size_bytes` None: the
+        answer does not say how long it is. Interim answers (1xx) are not told."""
         ...
 
     def on_body(self, piece: bytes) -> None: ...
 
     def on_end(self) -> None:
         """The answer is whole: as long as it said, or ended as it should."""
+        ...
+
+    def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
+        """All of an answer that came at once."""
         ...
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None: ...

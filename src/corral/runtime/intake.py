@@ -48,9 +48,9 @@ class Intake:
             self.run()
             taker.take(data)
         else:
-            came.append((taker, data))
-            if len(came) == 1:
+            if not came:
                 asyncio.get_running_loop().call_soon(self.run)
+            came.append((taker, data))
 
     def run(self) -> None:
         """Take what has come so far. Harmless if nothing has, and from inside of it."""

@@ -19,29 +19,20 @@ HEAD_BYTES_MAX = 4096
 END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})(?=\r\n)", re.IGNORECASE)
 _NAME = b"\r\ncontent-length"
-_DIGITS_MAX = 15
 
 
 class Mould(Generic[T]):
-    __slots__ = ("_before", "_behind", "_behind_bytes", "_latest", "_start", "meaning")
+    __slots__ = ("_form", "meaning")
 
     def __init__(self, before: bytes, behind: bytes, meaning: T) -> None:
-        self._before = before
-        self._behind = behind
-        # Where the digits of the length begin, and how far it is looked for what follows them.
-        self._start = len(before)
-        self._behind_bytes = len(behind)
-        self._latest = self._start + _DIGITS_MAX + self._behind_bytes
+        # With a place for the length.
+        self._form = before.replace(b"%", b"%%") + b"%d" + behind.replace(b"%", b"%%")
         self.meaning = meaning
 
-    def fit(self, message: bytes) -> int:
-        """Where its body begins; 0: it has to be read."""
-        start = self._start
-        end = message.find(self._behind, start, self._latest)
-        if end < 0 or not message.startswith(self._before):
-            return 0
-        digits, body = message[start:end], end + self._behind_bytes
-        return body if digits.isdigit() and int(digits) == len(message) - body else 0
+    def body(self, message: bytes) -> bytes | None:
+        """The body of a message that fits; None: it has to be read."""
+        head, _, body = message.partition(END)
+        return body if head == self._form % len(body) else None
 
 
 class Moulds(Generic[T]):
@@ -59,7 +50,7 @@ class Moulds(Generic[T]):
         found = _LENGTH.search(head) if len(head) <= HEAD_BYTES_MAX else None
         if found is None or head.lower().count(_NAME) != 1:
             return None
-        around = (head[: found.start(1)], head[found.end(1) :])
+        around = (head[: found.start(1)], head[found.end(1) : -len(END)])
         known = self._known.get(around)
         if known is None:
             if len(self._known) >= KNOWN_MAX:

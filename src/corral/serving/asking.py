@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from corral.domain.errors import CorralError
+from corral.ports.engines import HeadLines
 from corral.runtime.tasks import Tasks
 from corral.serving.errors import AnswerCut
 from corral.serving.exchange import Exchange
@@ -31,7 +32,7 @@ class Answer:
 
     def __init__(self, gateway: Gateway, wish: Wish) -> None:
         self.status = 0
-        self.headers: list[tuple[bytes, bytes]] = []
+        self.headers: HeadLines = ()
         self.size_bytes: int | None = None
         self.node_name = ""
         self._exchange = Exchange(gateway, wish, self)
@@ -101,8 +102,8 @@ class Answer:
 
     # What the exchange says.
 
-    def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
-        self.status, self.headers, self.size_bytes = status, headers, size_bytes
+    def begin(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
+        self.status, self.headers, self.size_bytes = status, head, size_bytes
         self.node_name = self._exchange.node_name
         self._has_begun = True
         self._moved.set()
@@ -118,8 +119,8 @@ class Answer:
         self._has_ended = True
         self._moved.set()
 
-    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        self.begin(status, headers, len(body))
+    def whole(self, status: int, head: HeadLines, body: bytes) -> None:
+        self.begin(status, head, len(body))
         if body:
             self.piece(body)
         self.end()

@@ -23,9 +23,9 @@ from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.domain.records import blank
 from corral.policy.serving.breaker import Verdict, judge
-from corral.policy.serving.forms import EVENTS, LINES, WHOLE, form_of
-from corral.policy.serving.usage import UNKNOWN, Usage, usage_of
-from corral.ports.engines import EngineLost, EngineRefused, Headers, Line
+from corral.policy.serving.forms import EVENTS, LINES, RAW, WHOLE, read_head
+from corral.policy.serving.usage import UNKNOWN, usage_of
+from corral.ports.engines import EngineLost, EngineRefused, HeadLines, Line
 from corral.runtime.guard import Failed, attempt, attempt_now
 from corral.serving.errors import AnswerCut, EngineSilent, not_twice
 from corral.serving.gateway import (
@@ -53,11 +53,9 @@ AGAIN_S = 0.1
 _NOT_OURS = 401
 # It takes no calls now.
 _NOT_NOW = 503
-# What a client is told of an engine's head; the rest is between the engine and us.
-_PASSED_ON = frozenset({b"content-type", b"content-encoding", b"content-disposition", b"retry-after"})
 # Nothing between here and the client may keep events back.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
-_NO_QUEUE = (b"x-corral-queue-ms", b"0")
+_NO_QUEUE = ((b"x-corral-queue-ms", b"0"),)
 _ENDS = {EVENTS: b"\n\n", LINES: b"\n"}
 _BYTES_PER_TOKEN = 4
 # Where it is. Plain numbers: members of an enum cost several times as much to look at.
@@ -116,7 +114,7 @@ class Exchange:
         self._rest = b""
         self._first_byte_s: float | None = None
         self._status = 0
-        self._head: list[tuple[bytes, bytes]] = []
+        self._head: HeadLines = ()
         self._size_bytes: int | None = None
         self._form = WHOLE
         # What was gathered of an answer that is no stream, and is not passed on yet.
@@ -214,24 +212,15 @@ class Exchange:
 
     # The engine's side
 
-    def on_head(self, status: int, headers: Headers) -> None:
+    def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
         held = self._held
         assert held is not None
         self._has_moved = True
         if status == _NOT_OURS and held.replica.engine_key:
             self._is_not_ours(held)
             return
-        head, kind, size_bytes = [], b"", None
-        for line in headers:
-            name, value = line
-            if name in _PASSED_ON:
-                head.append(line)
-                if name == b"content-type":
-                    kind = value
-            elif name == b"content-length" and value.isdigit():
-                size_bytes = int(value)
-        self._status, self._head, self._size_bytes = status, head, size_bytes
-        form = form_of(kind, size_bytes) if status < 300 else WHOLE
+        lines, form = read_head(head)
+        self._status, self._size_bytes = status, size_bytes
         if form != WHOLE and self._is_read_whole(form):
             form = WHOLE
         self._form = form
@@ -239,13 +228,16 @@ class Exchange:
             # Nobody promises how long it will be: an error may have to be said at its end.
             self._size_bytes = None
             self._stream = Stream(_ENDS[form]) if form in _ENDS else None
-            head += _UNBUFFERED
+            lines += _UNBUFFERED
         if self._gateway.has_response_headers:
-            head += held.named
-            head.append((b"x-corral-queue-ms", b"%d" % (self._queue_s * 1000)) if self._queue_s else _NO_QUEUE)
+            queue_s = self._queue_s
+            lines += held.named + (((b"x-corral-queue-ms", b"%d" % (queue_s * 1000)),) if queue_s else _NO_QUEUE)
+        self._head = lines
 
     def _is_read_whole(self, form: int) -> bool:
-        """A stream that whoever asked does not take for one."""
+        """No stream, or one that whoever asked does not take for one."""
+        if self._status >= 300 or (form == RAW and self._size_bytes is not None):
+            return True
         reading = self._wish.reading
         return reading is not None and reading.read is not None and not (form == EVENTS and reading.expects_events)
 
@@ -264,27 +256,40 @@ class Exchange:
             self._sent_bytes += len(piece)
             self._client.piece(piece)
 
+    def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
+        self.on_head(status, head, len(body))
+        if self._line is None:
+            # It is asked elsewhere.
+            return
+        if self._form != WHOLE or len(body) > GATHERED_BYTES_MAX:
+            self.on_body(body)
+        elif body:
+            self._first_byte_s = self._gateway.clock.monotonic() - self._began
+            self._kept.append(body)
+        self.on_end()
+
     def on_end(self) -> None:
         self._line = None
         held = self._held
         assert held is not None
-        if self._status >= 400 and self._goes_elsewhere(held):
+        status, reading, stream = self._status, self._wish.reading, self._stream
+        if status >= 400 and self._goes_elsewhere(held):
             return
-        reading = self._wish.reading
         if reading is not None and self._at != _PASSING and self._is_kept_back(held, reading):
             return
         total_s = self._gateway.clock.monotonic() - self._began
-        if self._status < 400:
-            held.succeeded(total_s - self._queue_s, (self._first_byte_s or total_s) - self._queue_s)
-        elif self._status < 500:
+        if status < 400:
+            queue_s = self._queue_s
+            held.succeeded(total_s - queue_s, (self._first_byte_s or total_s) - queue_s)
+        elif status < 500:
             held.succeeded()
-        elif self._status != _NOT_NOW:
+        elif status != _NOT_NOW:
             held.failed()
         self._has_begun = self._at == _PASSING
-        self._rest = rest = b"".join(self._kept) if self._stream is None else self._stream.rest()
+        self._rest = rest = b"".join(self._kept) if stream is None else stream.rest()
         self._sent_bytes += len(rest)
-        origin, code = blamed_by_status(self._status)
-        self._gateway.end(self, self._end(self._status, origin, code, total_s=total_s, whole=rest))
+        origin, code = blamed_by_status(status)
+        self._gateway.end(self, self._end(status, origin, code, total_s, rest))
 
     def say_rest(self) -> None:
         """It has been told: the client gets what is left of its answer."""
@@ -319,6 +324,8 @@ class Exchange:
         return isinstance(outcome, Failed)
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None:
+        if self._at == _OVER:
+            return
         held, self._line = self._held, None
         assert held is not None
         if self._at == _PASSING:
@@ -414,11 +421,13 @@ class Exchange:
             return
         self._held = held
         self._at = _CALLING
-        self._attempts += 1
         self._silent_since = now
         self._queue_s = now - self._began
-        self._first_byte_s = None
-        self._kept, self._kept_bytes, self._stream = [], 0, None
+        if self._attempts:
+            # What another replica began is nothing.
+            self._first_byte_s = self._stream = None
+            self._kept, self._kept_bytes = [], 0
+        self._attempts += 1
         try:
             self._line = self._gateway.engines.send(held.replica, self._wish, self)
         except CorralError as error:
@@ -517,16 +526,17 @@ class Exchange:
             self._client.cut(told)
 
     def _tell_end(self, status: int, origin: Origin, code: str) -> None:
-        self._gateway.tell(self._end(status, origin, code))
+        total_s = self._gateway.clock.monotonic() - self._began
+        self._gateway.tell(self._end(status, origin, code, total_s))
 
-    def _end(
-        self, status: int, origin: Origin, code: str, *, total_s: float | None = None, whole: bytes = b""
-    ) -> Answered:
+    def _end(self, status: int, origin: Origin, code: str, total_s: float, whole: bytes = b"") -> Answered:
         """Let go of everything, once; what is to be told of it. `whole` is an answer that was gathered to its end."""
         self._let_go()
-        gateway, wish, held = self._gateway, self._wish, self._held
-        usage, stream = self._usage(whole), self._stream
-        events = stream.events if stream is not None else 0
+        wish, held, stream, events, usage = self._wish, self._held, self._stream, 0, UNKNOWN
+        if stream is not None:
+            events, usage = stream.events, stream.usage()
+        elif whole and self._form == WHOLE and status < 300:
+            usage = usage_of(whole)
         is_estimated = events > 0 and usage.completion is None
         told = blank(Answered)
         told.request_id = wish.request_id
@@ -536,12 +546,11 @@ class Exchange:
         told.status = status
         told.origin = origin
         told.error_code = code
-        told.replica_id = held.replica.id if held is not None else ""
-        told.node_name = held.node_name if held is not None else ""
-        told.began_at = gateway.epoch(self._began)
+        told.replica_id, told.node_name = (held.replica.id, held.node_name) if held is not None else ("", "")
+        told.began_at = self._began + self._gateway.epoch_s
         told.queue_s = self._queue_s
         told.first_byte_s = self._first_byte_s
-        told.total_s = gateway.clock.monotonic() - self._began if total_s is None else total_s
+        told.total_s = total_s
         told.is_stream = self._form != WHOLE
         told.events = events
         told.prompt_tokens = usage.prompt
@@ -566,11 +575,6 @@ class Exchange:
             held.release()
         if task is not None:
             task.cancel()
-
-    def _usage(self, whole: bytes) -> Usage:
-        if self._stream is not None:
-            return self._stream.usage()
-        return usage_of(whole) if whole and self._form == WHOLE and self._status < 300 else UNKNOWN
 
     def _estimate(self) -> int:
         """One token for each event; the first event of a chat only says who speaks."""

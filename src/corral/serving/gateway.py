@@ -17,7 +17,7 @@ from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError
 from corral.policy.serving.allowances import anthropic_lines, openai_lines
 from corral.ports.answers import Limiter, Listener, NoLimits
-from corral.ports.engines import Engines, Headers
+from corral.ports.engines import Engines, Headers, HeadLines
 from corral.ports.runtime import Clock, Ids
 from corral.ports.traces import Tracer
 from corral.runtime.intake import Intake
@@ -93,7 +93,7 @@ class Wish:
 class Client(Protocol):
     """Where an answer goes: `begin`, pieces, `end`; or `whole` or `fail` instead; or `cut` after `begin`."""
 
-    def begin(self, status: int, headers: list[tuple[bytes, bytes]], size_bytes: int | None) -> None:
+    def begin(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
         """The engine's status and what of its head concerns the client. `size_bytes` None: nobody knows yet."""
         ...
 
@@ -101,7 +101,7 @@ class Client(Protocol):
 
     def end(self) -> None: ...
 
-    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    def whole(self, status: int, head: HeadLines, body: bytes) -> None:
         """All of an answer at once: `begin`, a piece and `end` in one."""
         ...
 
@@ -153,11 +153,11 @@ class Gateway:
     # What else is looked at in a sweep; told the time, says how many were late.
     swept: list[Callable[[float], int]] = field(default_factory=list)
     intake: Intake = field(default_factory=Intake)
+    # What has to be added to a moment of the monotonic clock to get seconds since the epoch.
+    epoch_s: float = 0.0
     # Of exchanges that are at their end: what is told of them, and they themselves, who have the last word to say.
     _told: list[Answered] = field(default_factory=list)
     _ended: list[Exchange] = field(default_factory=list)
-    # What has to be added to the monotonic clock to get seconds since the epoch.
-    _epoch: float = 0.0
     _life: str = ""
     _requests: int = 0
 
@@ -182,10 +182,6 @@ class Gateway:
     async def close(self) -> None:
         self.stop()
         await self.tasks.close()
-
-    def epoch(self, monotonic: float) -> float:
-        """A moment of the monotonic clock in seconds since the epoch."""
-        return monotonic + self._epoch
 
     def allowed_wait_s(self, wish: Wish) -> float:
         """Less than what is set, never more."""
@@ -234,7 +230,7 @@ class Gateway:
                 status=error.status,
                 origin=blamed(error),
                 error_code=error.slug,
-                began_at=self.epoch(self.clock.monotonic()),
+                began_at=self.clock.monotonic() + self.epoch_s,
                 queue_s=0.0,
                 first_byte_s=None,
                 total_s=0.0,
@@ -242,15 +238,15 @@ class Gateway:
             )
         )
 
-    def left_lines(self, wish: Wish) -> list[tuple[bytes, bytes]]:
+    def left_lines(self, wish: Wish) -> HeadLines:
         """The lines that say what is left to a key that has limits, as the clients of its dialect know them."""
         allowance = self.limiter.allowance(wish.principal, wish.model.name)
         if wish.call in _ANTHROPICS:
-            return anthropic_lines(allowance, self.clock.wall())
-        return openai_lines(allowance)
+            return tuple(anthropic_lines(allowance, self.clock.wall()))
+        return tuple(openai_lines(allowance))
 
     def _set_epoch(self) -> None:
-        self._epoch = self.clock.wall().timestamp() - self.clock.monotonic()
+        self.epoch_s = self.clock.wall().timestamp() - self.clock.monotonic()
 
 
 def _say_rest(ended: Iterable[Exchange]) -> None:

@@ -118,12 +118,14 @@ class Seat:
         self.room = own_room(bench.capacity, self.others, self.sharers)
         self._limit = self.room if self.breaker.until is None else 0
         self._step_s = step_s(bench.capacity, bench.typical_s if self.seconds is None else self.seconds)
-        self._count()
+        own = self.own
+        # `policy.serving.routing.expected_s`, with what does not change by coming and going worked out before.
+        self.expected_s = (own + self.others + 1) * self._step_s if own < self._limit else NEVER
 
     def enter(self) -> None:
         self.own = own = self.own + 1
         self.is_used = True
-        # As `_count` does it.
+        # As in `weigh`.
         self.expected_s = (own + self.others + 1) * self._step_s if own < self._limit else NEVER
 
     def leave(self) -> None:
@@ -134,14 +136,14 @@ class Seat:
             self.bench.queue.serve()
 
     def learn(self, seconds: float, first_byte_s: float) -> None:
+        """From somebody who is still here: what follows from it is worked out when they leave."""
         known = self.seconds
-        self.seconds = learnt(known, seconds)
+        self.seconds = seconds = learnt(known, seconds)
         self.first_byte_s = learnt(self.first_byte_s, first_byte_s)
         if known is None:
             self.bench.settle()
         else:
-            self._step_s = step_s(self.bench.capacity, self.seconds)
-            self._count()
+            self._step_s = step_s(self.bench.capacity, seconds)
 
     def term(self, now: float) -> Term:
         return Term(
@@ -157,11 +159,6 @@ class Seat:
             breaker=self.breaker.state(now),
         )
 
-    def _count(self) -> None:
-        own = self.own
-        # `policy.serving.routing.expected_s`, with what does not change by coming and going worked out before.
-        self.expected_s = (own + self.others + 1) * self._step_s if own < self._limit else NEVER
-
 
 class Held:
     """One request at one replica. A context manager: leaving it lets go."""
@@ -176,10 +173,9 @@ class Held:
         self.node_name = seat.node_name
         self.named = seat.named
         # The breaker that let it through to see whether the replica is well again.
-        self._trial: Breaker | None = None
-        if seat.breaker.until is not None:
-            self._trial = seat.breaker
-            self._trial.begin_trial()
+        self._trial = trial = seat.breaker if seat.breaker.until is not None else None
+        if trial is not None:
+            trial.begin_trial()
         seat.enter()
 
     def release(self) -> None:
@@ -196,8 +192,10 @@ class Held:
             return
         self._is_judged = True
         seat, trial = self._seat, self._trial
-        seat.breaker.succeeded(is_trial=trial is not None and trial is seat.breaker)
-        if trial is not None:
+        if trial is None:
+            seat.breaker.succeeded()
+        else:
+            seat.breaker.succeeded(is_trial=trial is seat.breaker)
             seat.bench.settle()
         if seconds is not None:
             seat.learn(seconds, seconds if first_byte_s is None else first_byte_s)
@@ -346,15 +344,14 @@ class Seats:
         self.options = options or SeatOptions()
         self._seats: dict[str, Seat] = {}
         self._benches: dict[str, Bench] = {}
+        # Of a model; None: there is none. A dictionary's own method: it is asked at every request.
+        self.bench: Callable[[str], Bench | None] = self._benches.get
 
     def __iter__(self) -> Iterator[Seat]:
         return iter(self._seats.values())
 
     def find(self, replica_id: str) -> Seat | None:
         return self._seats.get(replica_id)
-
-    def bench(self, model: str) -> Bench | None:
-        return self._benches.get(model)
 
     def benches(self) -> Collection[Bench]:
         return self._benches.values()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corral.adapters.engines import HttpEngines
-from corral.ports.engines import EngineLost, EngineRefused, Headers, Line
+from corral.ports.engines import EngineLost, EngineRefused, Headers, HeadLines, Line
 
 PATH = "/v1/chat/completions"
 BODY = b'{"model": "chat", "messages": []}'
@@ -22,7 +22,9 @@ class Listener:
     headers: dict[bytes, bytes] = field(default_factory=dict)
     pieces: list[bytes] = field(default_factory=list)
     error: EngineRefused | EngineLost | None = None
+    size_bytes: int | None = None
     is_over: bool = False
+    came_whole: bool = False
     writable: list[bool] = field(default_factory=list)
     # While `send` runs nothing may be heard.
     is_sending: bool = False
@@ -38,11 +40,11 @@ class Listener:
     def body(self) -> bytes:
         return b"".join(self.pieces)
 
-    def on_head(self, status: int, headers: Headers) -> None:
+    def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
         self._hear()
         assert not self.status, "a second head"
-        self.status, self.headers = status, dict(headers)
-        assert len(self.headers) == len(headers)
+        self.status, self.headers, self.size_bytes = status, dict(head), size_bytes
+        assert len(self.headers) == len(head)
 
     def on_body(self, piece: bytes) -> None:
         self._hear()
@@ -55,6 +57,13 @@ class Listener:
         self._hear()
         assert self.status, "an end without a head"
         self.is_over = True
+
+    def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
+        self.on_head(status, head, len(body))
+        if body:
+            self.on_body(body)
+        self.on_end()
+        self.came_whole = True
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None:
         self._hear()

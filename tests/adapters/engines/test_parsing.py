@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from corral.adapters.engines.connection import Connection, Said
 from corral.adapters.engines.line import HttpLine
+from corral.ports.engines import HeadLines
 from corral.runtime.intake import Intake
 from corral.runtime.mould import Moulds
 from tests.adapters.engines.hearing import Listener
@@ -68,6 +69,7 @@ class Told:
 
     status: int
     headers: dict[bytes, bytes]
+    size_bytes: int | None
     body: bytes
     is_whole: bool
 
@@ -86,7 +88,9 @@ def told_by_us(reads: list[bytes]) -> tuple[Told, bool]:
         connection.eof_received()
     connection.connection_lost(None)
     assert listener.is_over
-    return Told(listener.status, listener.headers, listener.body, listener.error is None), owner.has_kept
+    return Told(
+        listener.status, listener.headers, listener.size_bytes, listener.body, listener.error is None
+    ), owner.has_kept
 
 
 def told_by_h11(answer: bytes) -> Told | None:
@@ -112,7 +116,9 @@ def told_by_h11(answer: bytes) -> Told | None:
                     return None
     except h11.RemoteProtocolError:
         return None
-    return Told(status, {name: headers[name] for name in headers if name not in NOT_PASSED_ON}, body, is_whole)
+    size = headers.pop(b"content-length", None)
+    passed_on = {name: headers[name] for name in headers if name not in NOT_PASSED_ON}
+    return Told(status, passed_on, None if size is None else int(size), body, is_whole)
 
 
 NAMES = st.from_regex(rb"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True).map(lambda name: b"X-" + name)
@@ -239,7 +245,7 @@ def told_in_turn(answers: list[bytes]) -> list[Told]:
         connection.take(answer)
         if not listener.is_over and not transport.is_aborted:
             connection.eof_received()
-        told.append(Told(listener.status, listener.headers, listener.body, listener.error is None))
+        told.append(Told(listener.status, listener.headers, listener.size_bytes, listener.body, listener.error is None))
         if not owner.has_kept:
             break
     connection.connection_lost(None)
@@ -269,3 +275,27 @@ def test_an_answer_is_heard_alike_whatever_came_before_it_on_its_connection(data
     said = [first, *(data.draw(alike(first)) for _ in range(data.draw(st.integers(1, 4))))]
     told = told_in_turn(said)
     assert told == [told_by_us([answer])[0] for answer in said[: len(told)]]
+
+
+@pytest.mark.behaviour("GW-41")
+def test_an_answer_like_the_one_before_is_heard_at_once_and_who_breaks_over_it_hears_that_it_is_lost() -> None:
+    class Breaking(Listener):
+        def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
+            raise ArithmeticError(f"{status} {len(head)} {body!r}")
+
+    owner = Owner()
+    connection: Any = Connection(owner, ADDRESS)
+    connection.connection_made(Transport())
+    first, second, third = Listener(), Listener(), Breaking()
+    for listener, body in ((first, b"12"), (second, b"123")):
+        connection.carry(HttpLine(ADDRESS, b"", b"{}", listener))
+        connection.take(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        assert listener.body == body
+        owner.has_kept = False
+    assert (first.came_whole, second.came_whole) == (False, True)
+    connection.carry(HttpLine(ADDRESS, b"", b"{}", third))
+    with pytest.raises(ArithmeticError, match="200 0 b'1'"):
+        connection.take(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
+    assert third.error is not None
+    assert "was not understood" in third.error.message
+    connection.connection_lost(None)

@@ -151,7 +151,7 @@ class SimEngines:
         if engine is None:
             hearer.on_lost(EngineRefused(f"Nobody listens at {called.address}."))
         elif engine.secret != called.engine_key:
-            hearer.on_head(401, [])
+            hearer.on_head(401, (), 0)
         else:
             await self._serve(engine, wanted, hearer)
 
@@ -163,7 +163,7 @@ class SimEngines:
         )
         self.under_way += 1
         try:
-            hearer.on_head(200, [(b"content-type", b"application/json")])
+            hearer.on_head(200, ((b"content-type", b"application/json"),), None)
             async with asyncio.timeout(self._rng.uniform(0.1, ANSWER_LONGEST_S)):
                 await engine.ended.wait()
             lost: EngineLost | None = EngineLost("The engine went away.")

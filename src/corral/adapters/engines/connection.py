@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from corral.adapters.engines.line import NOBODY, HttpLine
-from corral.ports.engines import EngineLost
+from corral.ports.engines import EngineLost, HeadLines, Hearer
 from corral.runtime.intake import Intake
 from corral.runtime.mould import END, Mould, Moulds
 
@@ -40,14 +40,14 @@ _SPECIAL = _HOP_BY_HOP | {b"transfer-encoding", _LENGTH}
 _HEAD, _BODY, _DONE = range(3)
 
 
-Said = tuple[int, list[tuple[bytes, bytes]]]
+# The status of an answer and the lines of its head.
+Said = tuple[int, HeadLines]
 
 
 class Owner(Protocol):
     """Who keeps connections between calls."""
 
     intake: Intake
-    # With the status and the lines of a head, but for the length.
     moulds: Moulds[Said]
 
     def opened(self, connection: Connection) -> None: ...
@@ -87,6 +87,7 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_phase",
         "_pieces",
+        "_size_bytes",
         "_status",
         "_transport",
         "_unheard_bytes",
@@ -107,6 +108,12 @@ class Connection(asyncio.Protocol):
         # It has carried a whole call before this one.
         self._is_kept = False
         self._is_paused = False
+        # Another answer came before this one's.
+        self._is_interim = False
+        # Nothing can be asked after it.
+        self._is_last = False
+        # Taken in since the hearer has last heard of it.
+        self._unheard_bytes = 0
         # Of an answer that came whole in one read.
         self._mould: Mould[Said] | None = None
 
@@ -121,15 +128,6 @@ class Connection(asyncio.Protocol):
         self._line = line
         self._hear = line.hearer.on_body
         self._phase = _HEAD
-        self._headers: list[tuple[bytes, bytes]] = []
-        # Lines that the engine itself says are not for others.
-        self._named: list[bytes] = []
-        # The line of the head that says where the body ends.
-        self._framing = b""
-        self._is_last = False
-        # Another answer came before this one's.
-        self._is_interim = False
-        # Taken in since the hearer has last heard of it.
         self._unheard_bytes = 0
         line.connection = self
         body = line.body
@@ -188,9 +186,9 @@ class Connection(asyncio.Protocol):
         is_first = self._phase == _HEAD and not self._unheard_bytes
         mould = self._mould
         if is_first and mould is not None:
-            body_at = mould.fit(data)
-            if body_at:
-                self._take_again(self._line, mould.meaning, data[body_at:])
+            body = mould.body(data)
+            if body is not None:
+                self._take_again(self._line, mould.meaning, body)
                 return
         self._unheard_bytes += len(data)
         try:
@@ -204,7 +202,7 @@ class Connection(asyncio.Protocol):
         if self._phase == _DONE:
             if is_first:
                 self._learn(data)
-            self._end(is_clean=True)
+            self._end()
         elif self._unheard_bytes > HEAD_BYTES_MAX:
             self._lose("sent more than 64 KiB that is no answer")
 
@@ -214,24 +212,20 @@ class Connection(asyncio.Protocol):
     def _take_again(self, line: HttpLine, said: Said, body: bytes) -> None:
         """A whole answer with the head of one before, but for its length: the parser has nothing to say about it."""
         self._phase = _DONE
-        line.body = b""
-        status, headers = said
+        hearer, (status, head) = self._let_go(line), said
         try:
-            line.hearer.on_head(status, [*headers, (_LENGTH, b"%d" % len(body))])
-            if body:
-                self._hear(body)
+            hearer.on_whole(status, head, body)
         except BaseException:
-            self._lose("was not understood")
+            hearer.on_lost(self._lost("was not understood"))
             raise
-        self._end(is_clean=True)
 
     def _learn(self, data: bytes) -> None:
         """The next answer may begin like this one."""
         mould = None
-        if self._framing == _LENGTH and not self._is_last and not self._is_interim:
-            said = (self._status, [line for line in self._headers if line[0] != _LENGTH])
+        if self._size_bytes is not None and not self._is_last and not self._is_interim:
+            said = (self._status, tuple(self._headers))
             mould = self._owner.moulds.mould(data[: data.find(END) + len(END)], said)
-        self._mould = mould if mould is not None and mould.fit(data) else None
+        self._mould = mould if mould is not None and mould.body(data) is not None else None
 
     def eof_received(self) -> None:
         """The transport closes itself after this."""
@@ -239,7 +233,8 @@ class Connection(asyncio.Protocol):
         if self._line is None:
             return
         if self._phase == _BODY and not self._framing:
-            self._end(is_clean=False)
+            self._is_last = True
+            self._end()
         else:
             self._lose(self._how_it_went())
 
@@ -263,6 +258,12 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._phase == _DONE:
             raise _Unfit("went on after its answer")
+        self._headers: list[tuple[bytes, bytes]] = []
+        # Lines that the engine itself says are not for others.
+        self._named: list[bytes] = []
+        # The line of the head that says where the body ends, and the length if it is that.
+        self._framing = b""
+        self._size_bytes: int | None = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._phase:
@@ -281,7 +282,7 @@ class Connection(asyncio.Protocol):
         if status < 200:
             self._skip(status)
             return
-        if self._unheard_bytes > HEAD_BYTES_MAX and _size_bytes(self._headers) > HEAD_BYTES_MAX:
+        if self._unheard_bytes > HEAD_BYTES_MAX and _bytes_of(self._headers) > HEAD_BYTES_MAX:
             raise _Unfit("sent a head of more than 64 KiB")
         if self._named:
             self._headers = [line for line in self._headers if line[0] not in self._named]
@@ -290,7 +291,7 @@ class Connection(asyncio.Protocol):
         line = self._line
         if line is not None:
             line.body = b""
-            line.hearer.on_head(status, self._headers)
+            line.hearer.on_head(status, tuple(self._headers), self._size_bytes)
 
     def on_body(self, piece: bytes) -> None:
         self._unheard_bytes = 0
@@ -306,7 +307,7 @@ class Connection(asyncio.Protocol):
             raise _Unfit("gave its answer two lengths")
         self._framing = name
         if name == _LENGTH:
-            self._headers.append((name, value))
+            self._size_bytes = int(value) if value.isdigit() else None
         elif value.strip().lower() != b"chunked":
             raise _Unfit("coded its answer in a way that it was not asked for")
 
@@ -317,9 +318,6 @@ class Connection(asyncio.Protocol):
         if status == 101:
             raise _Unfit("wanted to speak another protocol")
         self._is_interim = True
-        self._headers = []
-        self._named = []
-        self._framing = b""
 
     def _tell(self) -> None:
         """All that one read has brought, at once: where a stream is ahead of us, its events cost the less."""
@@ -336,27 +334,31 @@ class Connection(asyncio.Protocol):
 
     # How a call ends
 
-    def _end(self, *, is_clean: bool) -> None:
-        """Kept before the hearer hears of it: what it asks for next can use this connection."""
+    def _end(self) -> None:
         line = self._line
-        if line is None:
-            # It was hung up in the middle of this read.
-            return
+        # None: it was hung up in the middle of this read.
+        if line is not None:
+            self._let_go(line).on_end()
+
+    def _let_go(self, line: HttpLine) -> Hearer:
+        """Who is to be told of the end. Kept before that: what it asks for next can use this connection."""
         self._line = None
         hearer = line.over()
-        if is_clean and not self._is_last and line.is_sent and not self._transport.get_write_buffer_size():
+        self._is_interim = False
+        if not self._is_last and line.is_sent and not self._transport.get_write_buffer_size():
             if self._is_paused:
                 self.resume()
             self._is_kept = True
             self._owner.keep(self)
         else:
             self._transport.abort()
-        hearer.on_end()
+        return hearer
 
     def _stumble(self, error: Exception) -> None:
         """The parser went no further: the engine's doing, or an error of whom it told."""
         if self._phase == _DONE:
-            self._end(is_clean=False)
+            self._is_last = True
+            self._end()
             return
         cause = error.__context__ if isinstance(error, HttpParserCallbackError) else None
         if cause is None or isinstance(cause, _Unfit):
@@ -375,7 +377,10 @@ class Connection(asyncio.Protocol):
             line.connection = None
             self._owner.connect(line)
         else:
-            line.over().on_lost(EngineLost(f"The engine at {self.address} {what}."))
+            line.over().on_lost(self._lost(what))
+
+    def _lost(self, what: str) -> EngineLost:
+        return EngineLost(f"The engine at {self.address} {what}.")
 
     def _how_it_went(self) -> str:
         return "broke off its answer" if self._phase else "closed the connection before it answered"
@@ -388,5 +393,5 @@ def _ask_for_signs_of_life(plugged: socket.socket) -> None:
             plugged.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _size_bytes(headers: list[tuple[bytes, bytes]]) -> int:
+def _bytes_of(headers: list[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) for name, value in headers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corral.ports.engines import EngineLost, EngineRefused, Headers, Hearer
+from corral.ports.engines import EngineLost, EngineRefused, HeadLines, Hearer
 
 if TYPE_CHECKING:
     from corral.adapters.engines.connection import Connection
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 class _Nobody:
     """Hears for calls that are over."""
 
-    def on_head(self, status: int, headers: Headers) -> None: ...
+    def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None: ...
 
     def on_body(self, piece: bytes) -> None: ...
 
     def on_end(self) -> None: ...
+
+    def on_whole(self, status: int, head: HeadLines, body: bytes) -> None: ...
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None: ...
 

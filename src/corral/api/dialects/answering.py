@@ -12,7 +12,7 @@ from corral.api.dialects.envelopes import Headers
 from corral.api.dialects.reading import Json
 from corral.api.openai.errors import STREAM
 from corral.domain.errors import CorralError
-from corral.ports.engines import EngineLost
+from corral.ports.engines import EngineLost, HeadLines
 from corral.serving.asking import Answer, asking
 from corral.serving.gateway import Reading, Wish
 from corral.store.use import Served
@@ -133,6 +133,6 @@ def read_json(raw: bytes) -> Json:
     return found
 
 
-def kept(headers: Headers) -> Headers:
+def kept(headers: HeadLines) -> Headers:
     """The lines that are true of an answer in other words, too."""
     return [(name, value) for name, value in headers if name not in _OF_BODY]

@@ -82,7 +82,7 @@ async def _pass_on(parts: Parts, wish: Wish, send: Send) -> None:
 
 def _head(answer: Answer) -> list[tuple[bytes, bytes]]:
     if answer.size_bytes is None:
-        return answer.headers
+        return [*answer.headers]
     return [*answer.headers, (b"content-length", b"%d" % answer.size_bytes)]
 
 

@@ -9,6 +9,8 @@ from corral.api.openai import errors
 from corral.domain.errors import CorralError
 from corral.ports.engines import HeadLines
 
+# Of its length and its bytes.
+CHUNK = b"%x\r\n%b\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 _KNOWN = {status.value: status.phrase for status in HTTPStatus}
 _STATUS_LINES = {
@@ -32,10 +34,6 @@ def whole(status: int, lines: HeadLines, common: bytes, request_id: bytes, body:
 def _opening(status: int, lines: HeadLines) -> bytes:
     """What is the same in most answers of a replica."""
     return head(status, lines, b"", b"").removesuffix(b"\r\n")
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def failure(path: str, error: CorralError, request_id: str) -> tuple[HeadLines, bytes]:

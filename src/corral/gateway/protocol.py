@@ -466,7 +466,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._answered()
 
     def piece(self, data: bytes) -> None:
-        framed = answers.chunk(data) if self._is_chunked else data
+        framed = answers.CHUNK % (len(data), data) if self._is_chunked else data
         if self._unsent_head:
             framed, self._unsent_head = self._unsent_head + framed, b""
         self.transport.write(framed)

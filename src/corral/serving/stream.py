@@ -39,13 +39,15 @@ class Stream:
         self.events += piece.count(end_of_event) or piece.count(b"\r\n\r\n")
         if piece.endswith(_END_OF_STREAM):
             self.events -= 1
-        self._listen(piece)
+        if tells(piece):
+            self._note(piece)
         return piece
 
     def rest(self) -> bytes:
         """It is over: what came behind the last whole event."""
         rest = b"".join(self._kept)
-        self._listen(rest)
+        if tells(rest):
+            self._note(rest)
         return rest
 
     def usage(self) -> Usage:
@@ -67,8 +69,7 @@ class Stream:
         self._kept, self._kept_bytes = [rest] if rest else [], len(rest)
         return got[:end]
 
-    def _listen(self, piece: bytes) -> None:
-        if tells(piece):
-            if self._first_telling is None:
-                self._first_telling = piece
-            self._last_telling = piece
+    def _note(self, piece: bytes) -> None:
+        if self._first_telling is None:
+            self._first_telling = piece
+        self._last_telling = piece

@@ -93,6 +93,7 @@ class Connection(asyncio.Protocol):
         "_unheard_bytes",
         "address",
         "kept_since",
+        "on_body",
     )
 
     def __init__(self, owner: Owner, address: str) -> None:
@@ -103,8 +104,10 @@ class Connection(asyncio.Protocol):
         self._line: HttpLine | None = None
         self._hear: Callable[[bytes], None] = NOBODY.on_body
         self._phase = _HEAD
-        # Of the body, in the read under way.
+        # Of the body, in the read under way. The parser calls the list's own method: one of ours would cost as much as
+        # all that the parser does.
         self._pieces: list[bytes] = []
+        self.on_body = self._pieces.append
         # It has carried a whole call before this one.
         self._is_kept = False
         self._is_paused = False
@@ -174,7 +177,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._phase == _BODY:
             # The next piece of a stream: so little is done about it that it would not be worth the detour.
-            self.take(data)
+            self._parse(data)
         else:
             self._intake.add(self, data)
 
@@ -183,13 +186,17 @@ class Connection(asyncio.Protocol):
             # Nobody has asked it.
             self.close()
             return
-        is_first = self._phase == _HEAD and not self._unheard_bytes
+        if self._phase != _HEAD or self._unheard_bytes:
+            self._parse(data)
+            return
         mould = self._mould
-        if is_first and mould is not None:
-            body = mould.body(data)
-            if body is not None:
-                self._take_again(self._line, mould.meaning, body)
-                return
+        body = None if mould is None else mould.body(data)
+        if mould is not None and body is not None:
+            self._take_again(self._line, mould.meaning, body)
+        else:
+            self._parse(data, is_first=True)
+
+    def _parse(self, data: bytes, is_first: bool = False) -> None:  # noqa: FBT001, FBT002 - a stream's pieces come here
         self._unheard_bytes += len(data)
         try:
             self._feed(data)
@@ -293,10 +300,6 @@ class Connection(asyncio.Protocol):
             line.body = b""
             line.hearer.on_head(status, tuple(self._headers), self._size_bytes)
 
-    def on_body(self, piece: bytes) -> None:
-        self._unheard_bytes = 0
-        self._pieces.append(piece)
-
     def on_message_complete(self) -> None:
         if self._status >= 200:
             self._phase = _DONE
@@ -326,6 +329,7 @@ class Connection(asyncio.Protocol):
             return
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
+        self._unheard_bytes = 0
         try:
             self._hear(piece)
         except BaseException:

@@ -45,8 +45,10 @@ UNKNOWN = Usage()
 
 
 def tells(said: bytes) -> bool:
-    """Whether this may hold numbers. Asked for every piece of every stream, so it only looks."""
-    return USAGE in said or TIMINGS in said or _OLLAMA in said
+    """Whether this may hold numbers. Asked for every piece of every stream, so it only looks; and with `find`, because
+    `in` takes twice as long on bytes."""
+    find = said.find
+    return find(USAGE) >= 0 or find(TIMINGS) >= 0 or find(_OLLAMA) >= 0
 
 
 def usage_of(said: bytes) -> Usage:

@@ -137,12 +137,13 @@ class Seat:
 
     def learn(self, seconds: float, first_byte_s: float) -> None:
         """From somebody who is still here: what follows from it is worked out when they leave."""
-        known = self.seconds
-        self.seconds = seconds = learnt(known, seconds)
-        self.first_byte_s = learnt(self.first_byte_s, first_byte_s)
-        if known is None:
+        known, known_first = self.seconds, self.first_byte_s
+        if known is None or known_first is None:
+            self.seconds, self.first_byte_s = seconds, first_byte_s
             self.bench.settle()
         else:
+            self.seconds = seconds = learnt(known, seconds)
+            self.first_byte_s = learnt(known_first, first_byte_s)
             self._step_s = step_s(self.bench.capacity, seconds)
 
     def term(self, now: float) -> Term:
@@ -344,14 +345,15 @@ class Seats:
         self.options = options or SeatOptions()
         self._seats: dict[str, Seat] = {}
         self._benches: dict[str, Bench] = {}
-        # Of a model; None: there is none. A dictionary's own method: it is asked at every request.
-        self.bench: Callable[[str], Bench | None] = self._benches.get
 
     def __iter__(self) -> Iterator[Seat]:
         return iter(self._seats.values())
 
     def find(self, replica_id: str) -> Seat | None:
         return self._seats.get(replica_id)
+
+    def bench(self, model: str) -> Bench | None:
+        return self._benches.get(model)
 
     def benches(self) -> Collection[Bench]:
         return self._benches.values()

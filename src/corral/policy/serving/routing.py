@@ -72,7 +72,7 @@ def why_not(revision: str, wanted_revision: str, place: Place | None, selector: 
 
 def step_s(capacity: int, seconds: float) -> float:
     """How much longer each request makes the wait of the next one."""
-    return max(seconds, SECONDS_LEAST) / capacity
+    return (seconds if seconds > SECONDS_LEAST else SECONDS_LEAST) / capacity
 
 
 def expected_s(in_flight: int, capacity: int, seconds: float) -> float:
@@ -86,8 +86,8 @@ def own_room(capacity: int, others: int, sharers: int) -> int:
     return max(capacity - others, math.ceil(capacity / (sharers + 1)))
 
 
-def learnt(known: float | None, seen: float) -> float:
-    return seen if known is None else known + (seen - known) * LEARNING
+def learnt(known: float, seen: float) -> float:
+    return known + (seen - known) * LEARNING
 
 
 def faded(known: float, typical: float, quiet_s: float) -> float:

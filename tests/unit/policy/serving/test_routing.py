@@ -142,7 +142,6 @@ def test_a_policy_that_is_not_there_yet_is_the_usual_one() -> None:
 def test_what_is_not_known_of_a_replica_is_taken_from_the_middle_of_the_others() -> None:
     assert typical_s([None, None]) == UNKNOWN_S
     assert typical_s([1.0, None, 30.0, 2.0]) == 2.0
-    assert learnt(None, 8.0) == 8.0
     assert 1.0 < learnt(1.0, 8.0) < 2.0
 
 

@@ -108,6 +108,7 @@ class GatewayProtocol(HttpToolsProtocol):
         "_is_theirs_for_good",
         "_left_bytes",
         "_mould",
+        "_parts",
         "_pieces",
         "_request_id",
         "_since",
@@ -128,7 +129,8 @@ class GatewayProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._intake = self.board.parts.gateway.intake
+        self._parts = parts = self.board.parts
+        self._intake = parts.gateway.intake
         self._at = _IDLE
         # Came, and belongs to nobody yet.
         self._early = b""
@@ -285,7 +287,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._early = data
         if self._at == _IDLE:
             self._at = _HEAD
-            self._since = self.board.parts.clock.monotonic()
+            self._since = self._parts.clock.monotonic()
 
     def _refuse_head(self) -> None:
         self._at = _IDLE
@@ -297,7 +299,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._is_all_ours, self._mould = False, None
         self._is_their_message = self._is_their_head = True
         self._their_head_bytes = 0
-        self._since = self.board.parts.clock.monotonic()
+        self._since = self._parts.clock.monotonic()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -326,7 +328,7 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _take_again(self, head: Head, data: bytes, body: bytes) -> None:
         """A whole request whose head is that of the one before, but for its length: most clients that stay send it."""
-        if self.board.parts.not_ready() is None:
+        if self._parts.not_ready() is None:
             self._head = head
             self._answer(body)
         else:
@@ -336,7 +338,7 @@ class GatewayProtocol(HttpToolsProtocol):
         """What of `data` is behind the request."""
         raw = data if end == len(data) else data[:end]
         head = read_head(raw)
-        if head is None or self.board.parts.not_ready() is not None or self._is_doubtful(head):
+        if head is None or self._parts.not_ready() is not None or self._is_doubtful(head):
             self._at = _IDLE
             self._give(data)
             return b""
@@ -348,7 +350,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._answer(data[end:body_end])
             return data[body_end:]
         self._at = _BODY if head.size_bytes <= INFERENCE_BODY_BYTES_MAX else _DRAINING
-        self._since = self.board.parts.clock.monotonic()
+        self._since = self._parts.clock.monotonic()
         self._left_bytes = head.size_bytes
         self._take_body(data[end:])
         return b""
@@ -358,7 +360,7 @@ class GatewayProtocol(HttpToolsProtocol):
         if head.size_bytes <= DOUBTFUL_BYTES:
             return False
         secret = head.asked.secret
-        return secret is None or self.board.parts.directory.known(secret) is None
+        return secret is None or self._parts.directory.known(secret) is None
 
     def _take_body(self, data: bytes) -> None:
         rest = b""
@@ -389,25 +391,25 @@ class GatewayProtocol(HttpToolsProtocol):
         return self._at == _DRAINING and self._head.size_bytes - self._left_bytes > DRAINED_BYTES_MAX
 
     def _answer(self, body: bytes) -> None:
-        head, board = self._head, self.board
+        head, parts = self._head, self._parts
         assert head is not None
         self._at = _ANSWERING
-        self._request_id = head.request_id or board.parts.gateway.new_request_id()
+        self._request_id = request_id = head.request_id or parts.gateway.new_request_id()
         try:
-            wish = wish_now(board.parts, head.asked, body, self._request_id)
+            wish = wish_now(parts, head.asked, body, request_id)
         except CorralError as error:
             self._turn_away(error)
             return
         if wish is not None:
             self._start(wish)
-        elif board.parts.gateway.is_closing:
+        elif parts.gateway.is_closing:
             self._turn_away(Unavailable(STOPPING, hint="Ask another frontend.", code="stopping"))
         else:
-            self._slow = board.parts.gateway.tasks.start(self._answer_later(body), name="look up")
+            self._slow = parts.gateway.tasks.start(self._answer_later(body), name="look up")
 
     async def _answer_later(self, body: bytes) -> None:
         """The key or the model is not in memory."""
-        head, parts = self._head, self.board.parts
+        head, parts = self._head, self._parts
         assert head is not None
         outcome = await attempt(lambda: wish_later(parts, head.asked, body, self._request_id))
         self._slow = None
@@ -417,7 +419,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._start(outcome.value)
 
     def _start(self, wish: Wish) -> None:
-        exchange = self._exchange = Exchange(self.board.parts.gateway, wish, self)
+        exchange = self._exchange = Exchange(self._parts.gateway, wish, self)
         if self._is_full:
             exchange.pause()
         exchange.start()
@@ -427,8 +429,8 @@ class GatewayProtocol(HttpToolsProtocol):
         assert head is not None
         self._at = _ANSWERING
         if not self._request_id:
-            self._request_id = head.request_id or self.board.parts.gateway.new_request_id()
-        self.board.parts.gateway.turned_away(error, call=head.asked.call, request_id=self._request_id)
+            self._request_id = head.request_id or self._parts.gateway.new_request_id()
+        self._parts.gateway.turned_away(error, call=head.asked.call, request_id=self._request_id)
         self.fail(error)
 
     # Our answer: `serving.gateway.Client`
@@ -441,7 +443,7 @@ class GatewayProtocol(HttpToolsProtocol):
             if name == b"content-type":
                 self._is_stream = value.startswith(_STREAM)
                 break
-        if not asked.is_kept_alive or self.board.parts.health.is_stopping:
+        if not asked.is_kept_alive or self._parts.health.is_stopping:
             self._closes = True
         self._is_chunked = size_bytes is None and not asked.is_http_1_0
         framing = b"connection: close\r\n" if self._closes else b""
@@ -454,14 +456,14 @@ class GatewayProtocol(HttpToolsProtocol):
         self._unsent_head = answers.head(status, head, own, framing)
 
     def whole(self, status: int, head: HeadLines, body: bytes) -> None:
-        asked, board = self._head, self.board
+        asked = self._head
         assert asked is not None
-        if self._closes or not asked.is_kept_alive or board.parts.health.is_stopping:
+        if self._closes or not asked.is_kept_alive or self._parts.health.is_stopping:
             self.begin(status, head, len(body))
             self.piece(body)
             self.end()
             return
-        common = board.common_lines(self.server_state.default_headers)
+        common = self.board.common_lines(self.server_state.default_headers)
         self.transport.write(answers.whole(status, head, common, self._request_id.encode(), body))
         self._answered()
 

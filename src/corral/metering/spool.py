@@ -37,6 +37,7 @@ BUCKETS_MAX = 50_000
 CLIENT_LEFT = 499
 # No set: a member of an enum is hashed by a function in Python.
 OURS = (Origin.ENGINE, Origin.GATEWAY)
+_NOBODY = Origin.NOBODY
 # A disk that stays full is told this often.
 TELL_EVERY_S = 60.0
 
@@ -120,7 +121,7 @@ class Spool:
         # What is told together is mostly alike, and is a line together.
         came: Buckets = {}
         for record in records:
-            if not is_counted(record):
+            if not record.replica_id and not is_counted(record):
                 continue
             bucket = (int(record.began_at) // HOUR_S, record.key_id, record.model, record.call, record.node_name)
             sums = came.get(bucket)
@@ -128,7 +129,8 @@ class Spool:
                 sums = came[bucket] = Sums()
             completion = record.completion_tokens or 0
             sums.requests += 1
-            sums.errors += is_error(record)
+            if record.status >= 400 or record.origin is not _NOBODY:
+                sums.errors += is_error(record)
             sums.prompt_tokens += record.prompt_tokens or 0
             sums.cached_tokens += record.cached_tokens or 0
             sums.completion_tokens += completion

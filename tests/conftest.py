@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test asserts how long something takes: the machine is busy with others.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+# Half a million objects are there before the first test, and stay. To look through them again and again would be a
+# sixth of the time of all tests.
+YOUNG_OBJECTS = 20_000
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -261,11 +261,11 @@ class Exchange:
         if self._line is None:
             # It is asked elsewhere.
             return
-        if self._form != WHOLE or len(body) > GATHERED_BYTES_MAX:
-            self.on_body(body)
-        elif body:
+        if body and self._form == WHOLE and len(body) <= GATHERED_BYTES_MAX:
             self._first_byte_s = self._gateway.clock.monotonic() - self._began
             self._kept.append(body)
+        elif body:
+            self.on_body(body)
         self.on_end()
 
     def on_end(self) -> None:

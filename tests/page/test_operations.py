@@ -200,6 +200,7 @@ def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page
     panel = page.get_by_role("complementary", name="The operation in full")
     panel.get_by_role("button", name="Do it again: install of swarm").click()
     expect(record(page, "swarm").first).to_contain_text("installed")
+    page.wait_for_function("window.done.length > 0")
     assert page.evaluate("window.done") == ["Installed swarm"], "only what was done was celebrated, and once"
     assert yard.call("GET", f"/api/operations/{key}")["state"] == "cancelled"
 

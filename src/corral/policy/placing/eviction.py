@@ -63,13 +63,14 @@ def make_room(
     """For one replica, after `placement` found no place at all.
 
     `settling`: nodes on which an engine has ended since their last heartbeat. What they report is from before that;
-    nothing is evicted there until they report again.
+    nothing is evicted there until they report again. One that is too small for it anyway is not waited for.
     """
     ask = Ask(fleet, demand)
     sites = sorted(_sites(ask, placement.refusals), key=lambda site: (site.base.total_s, site.room.node.name))
     is_settling = frozenset(settling)
     for site in sites:
-        if site.room.node.id in is_settling or (site.ending and is_met(site.short)):
+        is_due = site.room.node.id in is_settling and _is_large_enough(ask, site.room)
+        if is_due or (site.ending and is_met(site.short)):
             return _waits(ask, site)
     keeping = Keeping(fleet, now)
     best = _cheapest(ask, keeping, sites)
@@ -117,6 +118,13 @@ def _short(ask: Ask, room: Room) -> Gain | None:
     ram = ram_need(room, need) - room.ram if room.ram is not None else 0
     threads = 0 if room.threads is None or uses_gpu(room, need) else 1 - room.threads
     return max(0, vram), max(0, ram), max(0, threads)
+
+
+def _is_large_enough(ask: Ask, room: Room) -> bool:
+    """With nothing else on it. What is unknown may be enough."""
+    need, hardware = ask.need(room), room.node.hardware
+    has_vram = hardware.total_vram is None or (need.vram_bytes or 0) <= hardware.total_vram
+    return has_vram and (hardware.total_ram is None or ram_need(room, need) <= hardware.total_ram)
 
 
 def _gain(fleet: Fleet, room: Room, replica: Replica) -> Gain:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.domain.model import Need, StoredFile
-from corral.domain.node import NodeId
+from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica, ReplicaState, Rule, Window
 from corral.policy.placing.demand import Demand
 from corral.policy.placing.eviction import Eviction, Outcome, make_room
@@ -199,6 +199,20 @@ def test_a_node_whose_figures_are_old_is_asked_again_before_anything_goes() -> N
     eviction = evict(Fleet.of([node], [idle("gpu", "x", 12)]), settling=[node.id])
     assert eviction.outcome is Outcome.WAIT
     assert eviction.sentence == "gpu may have room for m soon: it waits for its next report."
+
+
+@pytest.mark.behaviour("PLACE-7")
+@pytest.mark.parametrize(
+    ("node", "need"),
+    [
+        (a_full_node("small"), Need(vram_bytes=25 * GIB)),
+        (a_node("small", total_ram=64 * GIB, available_ram=GIB), Need(ram_bytes=65 * GIB)),
+    ],
+)
+def test_a_node_that_is_too_small_for_it_is_not_waited_for(node: Node, need: Need) -> None:
+    eviction = evict(Fleet.of([node], [idle("small", "x", 12)]), Demand(model="m", need=need), settling=[node.id])
+    assert eviction.outcome is Outcome.NONE
+    assert "m fits on no node, and nothing may go for it." in eviction.sentence
 
 
 def test_threads_and_ram_are_made_free_too() -> None:

@@ -76,6 +76,7 @@ def quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> fl
     for position, count in enumerate(counts[: len(bounds)]):
         if count and below + count >= wanted:
             low = bounds[position - 1] if position else 0.0
-            return low + (bounds[position] - low) * (wanted - below) / count
+            # Rounding may end a hair above the bucket.
+            return min(bounds[position], low + (bounds[position] - low) * (wanted - below) / count)
         below += count
     return bounds[-1]

@@ -184,6 +184,8 @@ def test_keys_alone_lead_from_the_door_to_an_approved_node(
     page.keyboard.press("Enter")
     tab_to(page, page.get_by_role("link", name="Nodes", exact=True))
     page.keyboard.press("Enter")
+    # The overview, which is still there for a moment, has such a button, too.
+    expect(page.get_by_role("heading", name="Nodes", level=1)).to_be_visible()
     tab_to(page, page.get_by_role("button", name="Approve newcomer").first)
     page.keyboard.press("Enter")
     line = page.get_by_role("list", name="Nodes").get_by_role("listitem", name="newcomer")

@@ -11,7 +11,8 @@ from contextlib import aclosing, contextmanager
 from corral.cli import render
 from corral.cli.command import Session, with_session
 from corral.cli.run import MaxTokens, Model, System, Temperature, answer, chosen, system_messages, write_piece
-from corral.runtime.tasks import Tasks
+from corral.cli.working import own_tasks
+from corral.runtime.guard import Failed, attempt
 
 NEW = "/new"
 GREETING = f"Talk to {{model}}. Ctrl-C interrupts an answer, {NEW} begins anew, Ctrl-D leaves."
@@ -78,13 +79,13 @@ async def _answered(
                 said.append(piece.text)
                 write_piece(piece.text)
 
-    work = Tasks("chat")
-    speaking = work.start(speak(), name="answer")
+    work = own_tasks("chat")
+    speaking = work.start(attempt(speak), name="answer")
     stopping = work.start(interrupted.wait(), name="interrupt")
     try:
         await asyncio.wait({speaking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if speaking.done():
-            speaking.result()
+        if speaking.done() and isinstance(outcome := speaking.result(), Failed):
+            raise outcome.error
     finally:
         await work.close()
         render.write("")

@@ -19,11 +19,11 @@ from corral.cli import render
 from corral.cli.command import Session
 from corral.cli.operation_views import VERBS, operation_list, short
 from corral.cli.watch import QUIET_NOTE, Trouble
+from corral.cli.working import own_tasks
 from corral.client import Connected, Interrupted, Reset
 from corral.client.operations import PROGRESS
 from corral.policy.faults import ATTEMPTS_MAX, pause_s
 from corral.runtime.guard import Failed, attempt
-from corral.runtime.tasks import Tasks
 from corral.wire.events import EventOut
 from corral.wire.operations import OperationInFull, TargetInFull
 
@@ -246,7 +246,7 @@ async def _follow_as_bars(session: Session, operation_id: str) -> OperationInFul
     clock = _clock()
     story = Story(await session.client.operations.get(operation_id))
     steps: asyncio.Queue[OperationInFull | Failed | None] = asyncio.Queue(maxsize=QUEUE_LIMIT)
-    reader = Tasks("follow")
+    reader = own_tasks("follow")
     console = Console(stderr=True, highlight=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         reader.start(_read(session, operation_id, steps), name="steps")

@@ -13,10 +13,10 @@ from typing import assert_never
 from corral.cli import render
 from corral.cli.command import Session
 from corral.cli.node_views import event_line, node_list
+from corral.cli.working import own_tasks
 from corral.client import Connected, Interrupted, Reset, StreamItem
 from corral.domain.errors import Unavailable
 from corral.runtime.guard import Failed, attempt
-from corral.runtime.tasks import Tasks
 from corral.wire.events import EventOut
 from corral.wire.nodes import NodeOut
 
@@ -89,7 +89,7 @@ async def follow_as_table(session: Session) -> None:
 
     console = Console()
     changes: asyncio.Queue[StreamItem | Failed] = asyncio.Queue(maxsize=QUEUE_LIMIT)
-    reader = Tasks("watch")
+    reader = own_tasks("watch")
     with Live(console=console, auto_refresh=False) as live:
 
         def draw(nodes: list[NodeOut], note: str) -> None:

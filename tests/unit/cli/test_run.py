@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from corral.cli.working import own_tasks
 from tests.unit.cli.conftest import Corral, bodies
 from tests.unit.client.standin import (
+    KEY,
     OPERATION,
     Answer,
     StandIn,
@@ -151,6 +153,30 @@ def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corra
     assert told.code == 1
     assert "There is no model named 'nope'." in told.err
     assert bodies(frontend, ROUTE) == []
+
+
+@pytest.mark.behaviour("CLI-RUN-3")
+def test_without_a_terminal_a_chat_tells_a_wrong_name_in_a_sentence_and_nothing_else(
+    corral: Corral, frontend: StandIn
+) -> None:
+    frontend.on(ROUTE, refusal(404, "model_not_found", "There is no model named 'nope'."))
+    told = corral("chat", "nope", typed="hello\n")
+    assert told.code == 1
+    assert told.err.startswith("error: There is no model named 'nope'.")
+    assert "Traceback" not in told.err + told.out
+    assert KEY not in told.err + told.out
+
+
+async def test_a_task_of_a_command_that_crashes_shows_no_key(capsys: pytest.CaptureFixture[str]) -> None:
+    async def crash(key: str) -> None:
+        raise ArithmeticError(f"a key of {len(key)} letters")
+
+    work = own_tasks("test")
+    work.start(crash(KEY), name="crash")
+    await work.join()
+    told = capsys.readouterr()
+    assert "ArithmeticError: a key of" in told.err
+    assert KEY not in told.err + told.out
 
 
 def a_model_plan(**changes: Any) -> dict[str, Any]:

@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
         else:
             self._parse(data, is_first=True)
 
-    def _parse(self, data: bytes, is_first: bool = False) -> None:  # noqa: FBT001, FBT002 - a stream's pieces come here
+    def _parse(self, data: bytes, is_first: bool = False) -> None:  # noqa: FBT001, FBT002 - by name is dear
         self._unheard_bytes += len(data)
         try:
             self._feed(data)

@@ -23,6 +23,7 @@ from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.domain.records import blank
 from corral.policy.serving.breaker import Verdict, judge
+from corral.policy.serving.engine_errors import restate_error
 from corral.policy.serving.forms import EVENTS, LINES, RAW, WHOLE, read_head
 from corral.policy.serving.usage import UNKNOWN, usage_of
 from corral.ports.engines import EngineLost, EngineRefused, HeadLines, Line
@@ -273,8 +274,10 @@ class Exchange:
         held = self._held
         assert held is not None
         status, reading, stream = self._status, self._wish.reading, self._stream
-        if status >= 400 and self._goes_elsewhere(held):
-            return
+        if status >= 400:
+            if self._goes_elsewhere(held):
+                return
+            status = self._restate_error()
         if reading is not None and self._at != _PASSING and self._is_kept_back(held, reading):
             return
         total_s = self._gateway.clock.monotonic() - self._began
@@ -360,6 +363,13 @@ class Exchange:
         else:
             return False
         return True
+
+    def _restate_error(self) -> int:
+        """Replace an engine's error that official clients would misread, and return the status that the client gets."""
+        if self._at != _PASSING and self._form == WHOLE:
+            self._status, body = restate_error(self._status, b"".join(self._kept), self._wish.model.name)
+            self._kept = [body]
+        return self._status
 
     def _visiting(self) -> Visit:
         if self._visit is None:

@@ -32,11 +32,15 @@ class Module:
 
 
 def files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
-    """Files below a folder by suffix, in a fixed order. Folders whose names begin with a dot hold no source."""
+    """Files below a folder by suffix, in a fixed order. Folders whose names begin with a dot hold no source.
+
+    `.git` is skipped also where it is a file, as in a linked worktree.
+    """
     found = []
     for folder, below, names in os.walk(root / under):
         below[:] = [name for name in below if name == ".ci" or not (name in SKIPPED or name.startswith("."))]
-        found += [Path(folder, name) for name in names if not suffixes or Path(name).suffix in suffixes]
+        chosen = [name for name in names if not suffixes or Path(name).suffix in suffixes]
+        found += [Path(folder, name) for name in chosen if name != ".git"]
     return sorted(found)
 
 

@@ -39,7 +39,7 @@ _break = partial(Break, feed_interval_s=4.0, faults_end_s=40.0, quiet_s=60.0)
 
 
 def _memory_is_not_asked_for(patch: Patch) -> None:
-    left = tuple(each for each in filters._QUESTIONS if each[0] not in (Filter.RAM, Filter.THREADS))
+    left = tuple(each for each in filters._QUESTIONS if each[0] is not Filter.RAM)
     patch.setattr(filters, "_QUESTIONS", left)
 
 

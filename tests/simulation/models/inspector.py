@@ -200,6 +200,8 @@ class ModelsInspector(OperationsInspector):
             return
         where = f"{new['model']}#{new['replica_index']} was placed on {node['node']}"
         for what in ("ram", "threads", "slots"):
+            if what == "threads" and new["threads"] <= 1:
+                continue  # A replica on the processor gets one thread also when none is free.
             if node[what] is not None and (node[f"{what}_taken"] or 0) > node[what]:
                 self._violated(f"{where}: {node[f'{what}_taken']} of {node[what]} {what} are promised")
         if node["drained"] or node["liveness"] != "alive":

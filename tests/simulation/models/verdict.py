@@ -161,11 +161,9 @@ def _has_room(look: ModelsLook, host: Host, node: Any, model: Any) -> bool:
     here = [row for row in look.replicas if row.node_name == host.name]
     own = [row for row in here if row.model == model.name]
     ram = sum(row.ram_bytes or 0 for row in here)
-    threads = sum(row.threads for row in here)
     wants = int(model.config["options"]["ram"])
     return (
         len(own) < (node.slots_override or node.slots_reported)
-        and threads + 1 <= host.threads
         and ram + wants <= host.ram_bytes
         and host.available_ram >= wants
     )

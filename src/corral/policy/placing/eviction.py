@@ -1,7 +1,8 @@
 """Which models make room for another one: on one node, the set that is cheapest to bring back.
 
     evictable   loaded, idle, current, not pinned, of another model, and not needed for its model's minimum
-    cost        seconds until it would be back, weighted by how lately somebody used it
+    cost        seconds until it would be back, weighted by how lately somebody used it; next to nothing for a copy
+                whose model stays loaded without it
     waits       engines that are being stopped: their room is coming, nobody else has to go for it
 
 Guarantees: nothing that is busy, pinned or needed goes. All victims are on one node that passes every question which
@@ -13,6 +14,7 @@ Limit: with many evictable models on a node the set is a good one and not always
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +24,7 @@ from typing import NamedTuple
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
 from corral.policy.placing.demand import Demand
-from corral.policy.placing.filters import MENDABLE, Ask, Refusal, check_disk, ram_need, uses_gpu
+from corral.policy.placing.filters import MENDABLE, Ask, Refusal, check_disk, ram_need
 from corral.policy.placing.fleet import Fleet, Room
 from corral.policy.placing.keeping import Keeping
 from corral.policy.placing.placement import Choice, Placement, reasons, take
@@ -33,6 +35,8 @@ from corral.policy.placing.victims import Gain, Offer, Victim, cheapest_set, is_
 HALF_LIFE_S = 600.0
 # What ending an engine takes, beside bringing it back: fewer victims are better.
 STOP_S = 1.0
+# What of that cost is left if another replica keeps the model warm: no request has to wait for a load.
+COPY_SHARE = 0.05
 # An engine that could not be stopped so often is not waited for: its room may never come.
 STOPS_WAITED_FOR = 3
 NAMES_SHOWN = 5
@@ -116,8 +120,7 @@ def _short(ask: Ask, room: Room) -> Gain | None:
             return None
         vram = need.vram_bytes - room.vram
     ram = ram_need(room, need) - room.ram if room.ram is not None else 0
-    threads = 0 if room.threads is None or uses_gpu(room, need) else 1 - room.threads
-    return max(0, vram), max(0, ram), max(0, threads)
+    return max(0, vram), max(0, ram)
 
 
 def _is_large_enough(ask: Ask, room: Room) -> bool:
@@ -129,7 +132,7 @@ def _is_large_enough(ask: Ask, room: Room) -> bool:
 
 def _gain(fleet: Fleet, room: Room, replica: Replica) -> Gain:
     vram, ram = fleet.takes(replica)
-    return vram, ram + vram if room.is_unified else ram, replica.threads
+    return vram, ram + vram if room.is_unified else ram
 
 
 class _Found(NamedTuple):
@@ -156,10 +159,10 @@ def _cheapest(ask: Ask, keeping: Keeping, sites: Iterable[_Site]) -> _Found | No
 
 
 def _offers(ask: Ask, keeping: Keeping, site: _Site) -> list[Offer]:
-    """Who may go."""
+    """List the replicas of this node that may be evicted, each with its cost and what it frees."""
     fleet, model = ask.fleet, ask.demand.model
-    return [
-        Offer(Victim(row, _cost(row, keeping.now)), _gain(fleet, site.room, row))
+    rows = [
+        row
         for row in site.replicas
         if row.state is ReplicaState.LOADED
         and not row.in_flight
@@ -167,15 +170,52 @@ def _offers(ask: Ask, keeping: Keeping, site: _Site) -> list[Offer]:
         and fleet.is_current(row)
         and keeping.may_go(row)
     ]
+    last = _last_copies(fleet, site.room.node.id, rows, keeping.now)
+    return [
+        Offer(Victim(row, _cost(row, keeping.now, is_last=row.id in last)), _gain(fleet, site.room, row))
+        for row in rows
+    ]
 
 
-def _cost(replica: Replica, now: datetime) -> float:
-    """One that was never used counts from when it was loaded; of one that was adopted, nobody knows how long that
-    took."""
+def _last_copies(fleet: Fleet, node_id: NodeId, rows: Iterable[Replica], now: datetime) -> frozenset[str]:
+    """Return the ids of the replicas whose eviction would leave their model cold.
+
+    All victims of one decision are on one node. A model that is loaded elsewhere, or busy here, stays warm whatever
+    goes here; of a model that is loaded on this node alone, the copy that is dearest to bring back stands for it.
+    """
+    offered: defaultdict[str, list[Replica]] = defaultdict(list)
+    for row in rows:
+        offered[row.model].append(row)
+    return frozenset(
+        max(copies, key=lambda row: (_regret(row, now), -row.index)).id
+        for model, copies in offered.items()
+        if not any(
+            _keeps_warm(fleet, row) for row in fleet.by_model[model] if row.node_id != node_id or row not in copies
+        )
+    )
+
+
+def _keeps_warm(fleet: Fleet, replica: Replica) -> bool:
+    """Whether this replica answers requests and goes on doing so: loaded, current, on a node that takes work."""
+    room = fleet.rooms.get(replica.node_id)
+    is_serving = replica.state is ReplicaState.LOADED and fleet.is_current(replica)
+    return is_serving and room is not None and room.is_candidate
+
+
+def _cost(replica: Replica, now: datetime, *, is_last: bool) -> float:
+    """Seconds that evicting this replica is expected to cost."""
+    return STOP_S + _regret(replica, now) * (1.0 if is_last else COPY_SHARE)
+
+
+def _regret(replica: Replica, now: datetime) -> float:
+    """Seconds until the replica would be back, weighted by how lately it was used.
+
+    A replica that was never used counts from when it was loaded; how long the load of an adopted one took is unknown.
+    """
     back_s = LOAD_UNKNOWN_S if replica.load_s is None else replica.load_s
     used_at = replica.last_used_at or replica.loaded_at
     idle_s = HALF_LIFE_S * 10 if used_at is None else max(0.0, (now - used_at).total_seconds())
-    return STOP_S + back_s / (1.0 + idle_s / HALF_LIFE_S)
+    return back_s / (1.0 + idle_s / HALF_LIFE_S)
 
 
 def _could_be_made(ask: Ask, keeping: Keeping, site: _Site) -> bool:
@@ -191,11 +231,12 @@ def _could_be_made(ask: Ask, keeping: Keeping, site: _Site) -> bool:
 def _choice(ask: Ask, site: _Site, ended: Iterable[Replica], cost: Terms) -> Choice:
     """As it will be placed, if nothing else changes."""
     room = site.room
-    vram, ram, threads = total(_gain(ask.fleet, room, row) for row in ended)
+    ended = tuple(ended)
+    vram, ram = total(_gain(ask.fleet, room, row) for row in ended)
     with_room = room._replace(
         vram=None if room.vram is None else room.vram + vram,
         ram=None if room.ram is None else room.ram + ram,
-        threads=None if room.threads is None else room.threads + threads,
+        threads=None if room.threads is None else room.threads + sum(row.threads for row in ended),
     )
     return take(ask, with_room, cost)[0]
 

@@ -1,12 +1,12 @@
-"""May this node take one more replica? Ten questions in order; the first *no* is a sentence with the numbers.
+"""May this node take one more replica? The questions in order; the first *no* is a sentence with the numbers.
 
     excluded, not_schedulable, agent, selector, capability     who may be asked at all
     slot, spread                                               how many of this model it may have
-    threads, vram, ram                                         what ending other models could mend
+    vram, ram                                                  what ending other models could mend
     disk                                                       what it could not
 
-Unknown needs exclude nobody. Unknown RAM, threads and disk exclude nobody either, because every machine has them;
-unknown VRAM is no VRAM.
+Unknown needs exclude nobody. Unknown RAM and disk exclude nobody either, because every machine has them; unknown VRAM
+is no VRAM. Processor threads exclude nobody: a loaded model uses none of them until it is asked something.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Filter(StrEnum):
     CAPABILITY = "capability"
     SLOT = "slot"
     SPREAD = "spread"
-    THREADS = "threads"
     VRAM = "vram"
     RAM = "ram"
     DISK = "disk"
@@ -122,14 +121,17 @@ class Ask:
         self._staged[room.node.id] = self.payload(room) or 0
 
     def threads(self, room: Room) -> int:
-        """How many threads a replica is handed there: never more than are free."""
+        """Return how many threads a replica gets there: as many as asked for, or half of the free ones.
+
+        Never more than are free, except that a replica on the processor always gets one.
+        """
         need, free = self.need(room), room.threads
         if free is None:
             return self.demand.threads or max(1, need.threads)
-        wish = self.demand.threads
-        if wish is None:
-            wish = max(1, need.threads, free // 2)
-        return max(0, min(wish, free))
+        count = self.demand.threads
+        if count is None:
+            count = max(1, need.threads, free // 2)
+        return max(0 if uses_gpu(room, need) else 1, min(count, free))
 
 
 def uses_gpu(room: Room, need: Need) -> bool:
@@ -222,12 +224,6 @@ def _spread(ask: Ask, room: Room) -> str | None:
     return f"{room.node.name} has a replica of {ask.demand.model} already, and each node gets one."
 
 
-def _threads(ask: Ask, room: Room) -> str | None:
-    if room.threads is None or room.threads >= 1 or uses_gpu(room, ask.need(room)):
-        return None
-    return f"{room.node.name} has none of its {room.node.hardware.cpu_threads} CPU threads free, 1 is needed."
-
-
 def _vram(ask: Ask, room: Room) -> str | None:
     needed = ask.need(room).vram_bytes
     if not needed or (room.vram is not None and room.vram >= needed):
@@ -259,13 +255,12 @@ _QUESTIONS: tuple[tuple[Filter, _Question], ...] = (
     (Filter.CAPABILITY, _capability),
     (Filter.SLOT, _slot),
     (Filter.SPREAD, _spread),
-    (Filter.THREADS, _threads),
     (Filter.VRAM, _vram),
     (Filter.RAM, _ram),
     (Filter.DISK, _disk),
 )
 # What may come free by ending other models.
-MENDABLE = frozenset({Filter.THREADS, Filter.VRAM, Filter.RAM})
+MENDABLE = frozenset({Filter.VRAM, Filter.RAM})
 
 
 def _nodes_of_rivals(fleet: Fleet, demand: Demand) -> frozenset[NodeId]:

@@ -26,7 +26,6 @@ SENTENCES_SHOWN = 5
 _CODES = {
     Filter.SLOT: "no_free_slot",
     Filter.SPREAD: "no_free_slot",
-    Filter.THREADS: "no_room",
     Filter.VRAM: "no_room",
     Filter.RAM: "no_room",
     Filter.DISK: "insufficient_disk",

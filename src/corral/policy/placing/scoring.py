@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from corral.policy.placing.filters import Ask
+from corral.policy.placing.filters import Ask, uses_gpu
 from corral.policy.placing.fleet import Room
 
 # A gigabit network, less what it does not deliver.
@@ -26,6 +26,8 @@ LOAD_BESIDE_S = 10.0
 IN_FLIGHT_S = 1.0
 NEIGHBOUR_S = 0.5
 SAME_MODEL_S = 5.0
+# All processor threads are handed out: whoever is asked at the same time shares them.
+NO_THREADS_S = 5.0
 
 
 class Terms(NamedTuple):
@@ -61,6 +63,7 @@ def terms(ask: Ask, room: Room, evict_s: float = 0.0) -> Terms:
     if engine is not None and not engine.is_installed:
         size = INSTALL_UNKNOWN_BYTES if engine.fetch_bytes is None else engine.fetch_bytes
         install_s = INSTALL_S + size / bandwidth
+    shares_threads = room.threads is not None and room.threads < 1 and not uses_gpu(room, ask.need(room))
     own = ask.taken(node_id).standing if ask.is_taken(node_id) else 0
     return Terms(
         fetch_s=(ask.missing(room) or 0) / bandwidth,
@@ -69,7 +72,7 @@ def terms(ask: Ask, room: Room, evict_s: float = 0.0) -> Terms:
         evict_s=evict_s,
         queue_s=room.loads * LOAD_BESIDE_S,
         busy_s=room.in_flight * IN_FLIGHT_S,
-        crowd_s=room.loaded * NEIGHBOUR_S + own * SAME_MODEL_S,
+        crowd_s=room.loaded * NEIGHBOUR_S + own * SAME_MODEL_S + (NO_THREADS_S if shares_threads else 0.0),
     )
 
 

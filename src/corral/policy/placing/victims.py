@@ -17,8 +17,8 @@ from corral.policy.placing.keeping import Keeping
 
 EXACT_MAX = 12
 
-# VRAM and RAM in bytes, and threads.
-Gain = tuple[int, int, int]
+# VRAM and RAM in bytes.
+Gain = tuple[int, int]
 
 
 class Victim(NamedTuple):
@@ -32,35 +32,34 @@ class Offer(NamedTuple):
 
 
 def total(gains: Iterable[Gain]) -> Gain:
-    vram = ram = threads = 0
+    vram = ram = 0
     for gain in gains:
         vram += gain[0]
         ram += gain[1]
-        threads += gain[2]
-    return vram, ram, threads
+    return vram, ram
 
 
 def less(short: Gain, gain: Gain) -> Gain:
-    return short[0] - gain[0], short[1] - gain[1], short[2] - gain[2]
+    return short[0] - gain[0], short[1] - gain[1]
 
 
 def is_met(short: Gain) -> bool:
-    return short[0] <= 0 and short[1] <= 0 and short[2] <= 0
+    return short[0] <= 0 and short[1] <= 0
 
 
 def least_cost(offers: Iterable[Offer], short: Gain) -> float:
     """No set costs less: each kind of room at the best price that anybody offers. Infinite if it cannot be had."""
-    price = [math.inf, math.inf, math.inf]
-    offered = [0, 0, 0]
+    price = [math.inf, math.inf]
+    offered = [0, 0]
     for victim, gain in offers:
-        for kind in range(3):
+        for kind in range(2):
             if gain[kind] > 0 and short[kind] > 0:
                 offered[kind] += gain[kind]
                 # A victim goes as a whole: what it gives beyond what is missing is worth nothing.
                 price[kind] = min(price[kind], victim.cost_s / min(gain[kind], short[kind]))
-    if any(offered[kind] < short[kind] for kind in range(3)):
+    if any(offered[kind] < short[kind] for kind in range(2)):
         return math.inf
-    return max((price[kind] * short[kind] for kind in range(3) if short[kind] > 0), default=0.0)
+    return max((price[kind] * short[kind] for kind in range(2) if short[kind] > 0), default=0.0)
 
 
 def cheapest_set(offers: Sequence[Offer], short: Gain, keeping: Keeping, limit_s: float) -> list[Offer] | None:

@@ -215,16 +215,55 @@ def test_a_node_that_is_too_small_for_it_is_not_waited_for(node: Node, need: Nee
     assert "m fits on no node, and nothing may go for it." in eviction.sentence
 
 
-def test_threads_and_ram_are_made_free_too() -> None:
-    node = a_node("cpu", available_ram=GIB, cpu_threads=2, held_threads=2, slots_reported=2)
+def test_eviction_frees_ram_and_hands_the_threads_of_the_victims_on() -> None:
+    node = a_node("cpu", available_ram=GIB, cpu_threads=4, held_threads=4, slots_reported=2)
     rows = [
-        a_replica("cpu", model="x", ram_bytes=4 * GIB, threads=0, last_used_at=THEN - timedelta(hours=1)),
-        a_replica("cpu", model="y", ram_bytes=0, threads=2, last_used_at=THEN - timedelta(hours=1)),
+        a_replica("cpu", model="x", ram_bytes=4 * GIB, threads=4, last_used_at=THEN - timedelta(hours=1)),
+        a_replica("cpu", model="y", ram_bytes=0, threads=0, last_used_at=THEN - timedelta(hours=1)),
     ]
     eviction = evict(Fleet.of([node], rows), Demand(model="m", need=Need(ram_bytes=4 * GIB)))
-    assert names(eviction) == ["x", "y"]
+    assert names(eviction) == ["x"]
     assert eviction.choice is not None
-    assert eviction.choice.threads == 1
+    assert eviction.choice.threads == 2
+
+
+@pytest.mark.behaviour("PLACE-9")
+def test_eviction_takes_a_surplus_copy_before_the_only_replica_of_a_model() -> None:
+    """The only replica of `used` was asked a second ago; `doubled` stays loaded on its other node."""
+    nodes = [a_full_node("vm"), a_full_node("mini")]
+    rows = [
+        idle("vm", "used", 12, ago_s=1, load_s=2.0),
+        idle("mini", "doubled", 12, ago_s=30, load_s=20.0),
+        idle("mini", "doubled", 12, ago_s=30, load_s=20.0, index=1),
+    ]
+    eviction = evict(Fleet.of(nodes, rows))
+    assert [(victim.replica.model, victim.replica.node_id) for victim in eviction.victims] == [("doubled", "mini")]
+
+
+@pytest.mark.behaviour("PLACE-9")
+def test_eviction_counts_the_last_copy_of_a_model_in_full_when_all_copies_would_go() -> None:
+    """Both copies of `doubled` would have to go for the room that ending `used` alone gives."""
+    nodes = [a_full_node("vm"), a_full_node("mini")]
+    rows = [
+        idle("vm", "used", 12, ago_s=300, load_s=10.0),
+        idle("mini", "doubled", 4, ago_s=300, load_s=20.0),
+        idle("mini", "doubled", 4, ago_s=300, load_s=20.0, index=1),
+    ]
+    assert names(evict(Fleet.of(nodes, rows))) == ["used"]
+
+
+@pytest.mark.behaviour("PLACE-9")
+@pytest.mark.parametrize("other", [{"state": ReplicaState.UNLOADING}, {"revision": "before"}, {"node": "away"}])
+def test_eviction_counts_a_copy_in_full_when_the_other_copy_does_not_last(other: dict[str, Any]) -> None:
+    nodes = [a_full_node("vm"), a_full_node("mini"), a_full_node("away", drained_at=THEN)]
+    changes = {"revision": "now"} | other
+    elsewhere = idle(changes.pop("node", "vm"), "single", 1, ago_s=1, load_s=60.0, **changes)
+    rows = [
+        elsewhere,
+        idle("mini", "single", 12, ago_s=1, load_s=60.0, revision="now"),
+        idle("vm", "old", 12, ago_s=1, load_s=10.0),
+    ]
+    assert names(evict(Fleet.of(nodes, rows, models=[ModelView(name="single", run_hash="now")]))) == ["old"]
 
 
 def test_where_there_is_one_memory_what_was_on_the_card_is_free_for_both() -> None:
@@ -303,12 +342,12 @@ def _fits_without(fleet: Fleet, demand: Demand, node_id: NodeId, ended: list[Rep
 
 
 costs = st.floats(1.0, 100.0)
-gains = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 2))
+gains = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
 @given(st.lists(st.tuples(costs, gains), max_size=7), gains)
 def test_the_set_is_the_cheapest_of_all_that_suffice(
-    given_offers: list[tuple[float, tuple[int, int, int]]], short: tuple[int, int, int]
+    given_offers: list[tuple[float, tuple[int, int]]], short: tuple[int, int]
 ) -> None:
     offers = [
         Offer(Victim(a_replica("n", number, model=f"m{number}"), cost), gain)
@@ -318,7 +357,7 @@ def test_the_set_is_the_cheapest_of_all_that_suffice(
         sum(offer.victim.cost_s for offer in chosen)
         for size in range(len(offers) + 1)
         for chosen in combinations(offers, size)
-        if all(sum(offer.gain[kind] for offer in chosen) >= short[kind] for kind in range(3))
+        if all(sum(offer.gain[kind] for offer in chosen) >= short[kind] for kind in range(2))
     ]
     found = cheapest_set(offers, short, Keeping(Fleet.of([]), THEN), float("inf"))
     if not enough:

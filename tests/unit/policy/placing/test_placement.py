@@ -136,12 +136,20 @@ def test_one_memory_for_processor_and_card_is_counted_once() -> None:
 
 
 @pytest.mark.behaviour("PLACE-2")
-def test_threads_are_handed_out_disjointly_half_of_the_free_ones_at_a_time() -> None:
-    fleet = Fleet.of([a_node("cpu", cpu_threads=8, slots_reported=9)])
-    placement = place(fleet, Demand(model="m", count=9))
-    assert [choice.threads for choice in placement.choices] == [4, 2, 1, 1]
-    assert placement.code == "no_room"
-    assert "cpu has none of its 8 CPU threads free, 1 is needed." in placement.sentence
+def test_placement_hands_out_half_of_the_free_threads_and_one_when_none_is_free() -> None:
+    fleet = Fleet.of([a_node("cpu", cpu_threads=8, slots_reported=6)])
+    placement = place(fleet, Demand(model="m", count=6))
+    assert [choice.threads for choice in placement.choices] == [4, 2, 1, 1, 1, 1]
+
+
+@pytest.mark.behaviour("PLACE-2")
+def test_placement_prefers_a_node_with_free_threads() -> None:
+    full = a_node("a-full", cpu_threads=8, held_threads=8)
+    free = a_node("b-free", cpu_threads=8, held_threads=1)
+    (choice,) = place(Fleet.of([full, free]), Demand(model="m")).choices
+    assert choice.node == "b-free"
+    (choice,) = place(Fleet.of([full]), Demand(model="m", need=Need(ram_bytes=0))).choices
+    assert (choice.node, choice.threads) == ("a-full", 1)
 
 
 @pytest.mark.behaviour("PLACE-2")
@@ -158,7 +166,8 @@ def test_a_model_on_a_card_needs_no_free_thread() -> None:
     fleet = Fleet.of([a_gpu(cpu_threads=4, held_threads=4)])
     (choice,) = place(fleet, Demand(model="m", need=Need(vram_bytes=GIB))).choices
     assert choice.threads == 0
-    assert place(fleet, Demand(model="m", need=Need(vram_bytes=0))).choices == ()
+    (choice,) = place(fleet, Demand(model="m", need=Need(vram_bytes=0))).choices
+    assert choice.threads == 1
 
 
 @pytest.mark.behaviour("PLACE-3")
@@ -316,10 +325,11 @@ def test_a_placement_never_takes_more_than_there_is(asked: tuple[Fleet, Demand])
         if room.ram is not None and ram_need(room, need):
             assert ram_need(room, need) * len(mine) <= room.ram
         if room.threads is not None:
-            assert sum(choice.threads for choice in mine) <= max(0, room.threads)
+            more_than_one = sum(choice.threads for choice in mine if choice.threads > 1)
+            assert more_than_one <= max(0, room.threads)
             assert uses_gpu(room, need) or all(choice.threads >= 1 for choice in mine)
         if room.disk is not None and demand.is_disk_enforced and not demand.has_shared_models:
-            assert sum(choice.missing_bytes or 0 for choice in mine) <= room.disk
+            assert sum(choice.missing_bytes or 0 for choice in mine) <= max(0, room.disk)
         taken = {row.index for row in fleet.by_node.get(node_id, ()) if row.model == "m"}
         indexes = [choice.index for choice in mine]
         assert len(set(indexes)) == len(indexes)

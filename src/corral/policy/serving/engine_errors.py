@@ -1,4 +1,4 @@
-"""An engine's error as clients of OpenAI expect one: a `code` that is a text, and 400 for what only the caller can mend.
+"""An engine's error as OpenAI's clients expect it: a `code` that is a text, and 400 for what only the caller can mend.
 
 llama.cpp writes the status into `code`, and answers 500 to a picture that its model cannot see and to messages that its
 chat template rejects; official clients repeat a 500. Guarantee: a body of another form than `{"error": {…}}` and every

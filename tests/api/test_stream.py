@@ -95,7 +95,7 @@ async def test_one_stream_has_changes_progress_the_live_view_and_the_numbers_of_
 async def test_a_quiet_stream_says_now_and_then_that_it_is_there(
     quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert QUIET_S == 15.0
+    assert QUIET_S == 4.0
     monkeypatch.setattr(watching, "QUIET_S", 0.01)
     async with open_stream(quiet.url, path=PATH) as stream:
         seen = b""

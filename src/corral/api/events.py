@@ -16,7 +16,7 @@ from corral.events.feed import Quiet, Reset
 
 router = APIRouter(tags=["events"])
 # A comment this often keeps proxies from closing a quiet stream, and finds clients that are gone.
-QUIET_S = 15.0
+QUIET_S = 4.0
 # What a browser waits before it reconnects.
 RETRY_MS = 1000
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -1,32 +1,35 @@
-// Keeps the stream open while somebody who may read it is logged in.
+// Follows the stream while somebody who may read it is logged in.
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { KINDS } from "@/live/changes";
 import { setConnection } from "@/live/connection";
 import { Feed } from "@/live/feed";
-import { type Connection, Stream } from "@/live/stream";
+import { followStream } from "@/live/share";
+import { useMe } from "@/shell/me";
 
 export function Live() {
   const cache = useQueryClient();
+  const { name, scope } = useMe();
   useEffect(() => {
     const feed = new Feed(cache);
-    let was: Connection = "connecting";
-    const stream = new Stream(
-      {
-        onFrame: (frame) => feed.take(frame),
-        onConnection: (connection) => {
-          // Numbers without an id are not sent again: what they moved is read once after a cut.
-          if (was === "lost" && connection === "open") void cache.invalidateQueries();
-          was = connection;
-          setConnection(connection);
-        },
-        // A session that has ended refuses everything: reading who we are finds out, and shows the door.
-        onRefused: () => void cache.invalidateQueries({ queryKey: ["me"] }),
+    let wasOpen = false;
+    // A tab that is opened in the background reads its data long before it follows the stream.
+    let hasMissed = document.hidden;
+    return followStream(`${scope} ${name}`, {
+      onFrame: (frame) => feed.take(frame),
+      onConnection: (connection, since) => {
+        if (connection === "open") {
+          // Numbers without an id are not sent again: what they moved is read once after a pause.
+          if (hasMissed) void cache.invalidateQueries();
+          hasMissed = false;
+          wasOpen = true;
+        } else if (wasOpen && connection !== "silent") {
+          hasMissed = true;
+        }
+        setConnection(connection, since);
       },
-      KINDS,
-    );
-    stream.start();
-    return () => stream.stop();
-  }, [cache]);
+      // A session that has ended refuses everything: reading who we are finds out, and shows the door.
+      onRefused: () => void cache.invalidateQueries({ queryKey: ["me"] }),
+    });
+  }, [cache, name, scope]);
   return null;
 }

@@ -2,17 +2,23 @@
 import { useSyncExternalStore } from "react";
 import type { Connection } from "@/live/stream";
 
+export interface ConnectionState {
+  connection: Connection;
+  /** When the last sign of the frontend came, in milliseconds; known while the connection is silent or lost. */
+  since?: number;
+}
+
 const POLL_MS = 5000;
 const watchers = new Set<() => void>();
-let present: Connection = "connecting";
+let present: ConnectionState = { connection: "connecting" };
 
-export function setConnection(connection: Connection): void {
-  if (connection === present) return;
-  present = connection;
+export function setConnection(connection: Connection, since?: number): void {
+  if (connection === present.connection && since === present.since) return;
+  present = since === undefined ? { connection } : { connection, since };
   for (const told of watchers) told();
 }
 
-export function useConnection(): Connection {
+export function useConnection(): ConnectionState {
   return useSyncExternalStore(
     (watcher) => {
       watchers.add(watcher);
@@ -24,5 +30,5 @@ export function useConnection(): Connection {
 
 /** For a query's `refetchInterval`. */
 export function pollWhenLost(): number | false {
-  return present === "lost" ? POLL_MS : false;
+  return present.connection === "lost" ? POLL_MS : false;
 }

@@ -3,10 +3,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { live } from "@/api/queries";
 import type { LiveOut } from "@/api/schema";
+import { withLocalTimes } from "@/text/format";
 
 const NONE: readonly string[] = [];
 
-export const degraded = (now: Pick<LiveOut, "degraded">): readonly string[] => now.degraded ?? NONE;
+export const degraded = (now: Pick<LiveOut, "degraded">): readonly string[] =>
+  now.degraded?.map(withLocalTimes) ?? NONE;
 
 /** Draws anew only when a sentence changes, not with every number of the live view. */
 export function useDegraded(): readonly string[] {

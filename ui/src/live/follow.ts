@@ -4,10 +4,19 @@ import { Problem } from "@/api/client";
 import { operation } from "@/api/queries";
 import type { OperationInFull } from "@/api/schema";
 import { hasEnded } from "@/live/changes";
+import { pollWhenLost } from "@/live/connection";
+
+const HIDDEN_MS = 5000;
 
 export function followed(queries: QueryClient, id: string, signal?: AbortSignal): Promise<OperationInFull> {
   return new Promise((resolve, reject) => {
-    const observer = new QueryObserver(queries, { ...operation(id), staleTime: 0 });
+    const observer = new QueryObserver(queries, {
+      ...operation(id),
+      staleTime: 0,
+      // A hidden tab does not follow the stream, and what somebody waits for goes on there.
+      refetchInterval: () => (document.hidden ? HIDDEN_MS : pollWhenLost()),
+      refetchIntervalInBackground: true,
+    });
     const stop = observer.subscribe(({ data, error }) => {
       if (data && hasEnded(data.state)) {
         stop();

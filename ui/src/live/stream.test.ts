@@ -23,13 +23,17 @@ class Source extends EventTarget {
 let opened: Source[] = [];
 let frames: Frame[] = [];
 let states: Connection[] = [];
+let sinces: (number | undefined)[] = [];
 let refused = 0;
 
 function started(): Stream {
   const stream = new Stream(
     {
       onFrame: (frame) => frames.push(frame),
-      onConnection: (state) => states.push(state),
+      onConnection: (state, since) => {
+        states.push(state);
+        sinces.push(since);
+      },
       onRefused: () => {
         refused += 1;
       },
@@ -48,6 +52,7 @@ beforeEach(() => {
   opened = [];
   frames = [];
   states = [];
+  sinces = [];
   refused = 0;
 });
 
@@ -83,16 +88,30 @@ test("a cut that the browser mends itself is told as lost, and nothing else is o
   expect(states.at(-1)).toBe("open");
 });
 
-test("a silent connection is dead", () => {
+test("a connection that says nothing is told as silent since its last sign, and as dead after a while", () => {
   started();
   opened[0]?.send("hello", {}, "7");
-  vi.advanceTimersByTime(39_000);
+  const last = Date.now();
+  vi.advanceTimersByTime(9000);
   opened[0]?.send("still", {});
-  vi.advanceTimersByTime(39_000);
+  vi.advanceTimersByTime(9999);
+  expect(states.at(-1)).toBe("open");
+  vi.advanceTimersByTime(1);
+  expect(states.at(-1)).toBe("silent");
+  expect(sinces.at(-1)).toBe(last + 9000);
   expect(opened).toHaveLength(1);
-  vi.advanceTimersByTime(1000);
+  vi.advanceTimersByTime(10_000);
   expect(opened).toHaveLength(2);
   expect(states.at(-1)).toBe("lost");
+});
+
+test("a silent connection that speaks again is open", () => {
+  started();
+  opened[0]?.send("hello", {}, "7");
+  vi.advanceTimersByTime(12_000);
+  opened[0]?.send("still", {});
+  expect(states).toEqual(["connecting", "open", "silent", "open"]);
+  expect(frames).toHaveLength(1);
 });
 
 test("what an old connection still says is not heard", () => {

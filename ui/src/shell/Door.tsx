@@ -50,6 +50,9 @@ function Login({ problem }: { problem: unknown }) {
   const [way, setWay] = useState<Way>("key");
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(problem);
+  useEffect(() => {
+    document.title = "Sign in · Corral";
+  }, []);
 
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();

@@ -7,13 +7,15 @@ import { Button, IconButton } from "@/kit/Button";
 import { Icon, type IconName } from "@/kit/icons";
 import { Empty, PageHead } from "@/kit/Panel";
 import { Trouble } from "@/kit/Trouble";
-import { useConnection } from "@/live/connection";
+import { type ConnectionState, useConnection } from "@/live/connection";
 import { useDegraded } from "@/live/degraded";
 import { Live } from "@/live/Live";
 import { Mark } from "@/shell/Mark";
 import { may, type Scope, useMay, useMe } from "@/shell/me";
 import { Badge, Strip } from "@/shell/Strip";
 import { applyTheme, THEMES, theme } from "@/shell/theme";
+import { titleOf } from "@/shell/title";
+import { timeOfDay } from "@/text/format";
 
 interface Place {
   to:
@@ -46,6 +48,7 @@ const PLACES: Place[] = [
 export function Shell() {
   const operates = useMay("operate");
   const main = useFocusOnNavigation();
+  useTitle();
   return (
     <div className="shell">
       <a className="skip" href="#main">
@@ -77,12 +80,20 @@ function useFocusOnNavigation() {
   return main;
 }
 
+/** Tabs, history and bookmarks are told apart by the title. */
+function useTitle() {
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useEffect(() => {
+    document.title = titleOf(path, PLACES);
+  }, [path]);
+}
+
 function Navigation() {
   const scope = useMe().scope;
   const [isOpen, setOpen] = useState(false);
   const close = () => setOpen(false);
   return (
-    <div className={isOpen ? "rail open" : "rail"}>
+    <header className={isOpen ? "rail open" : "rail"}>
       <div className="brand">
         <Mark />
         <span>Corral</span>
@@ -106,7 +117,7 @@ function Navigation() {
         </ul>
       </nav>
       <Foot />
-    </div>
+    </header>
   );
 }
 
@@ -122,7 +133,7 @@ function Foot() {
   };
   return (
     <div className="foot">
-      {operates && <ConnectionState />}
+      {operates && <ConnectionLine />}
       <div className="row apart">
         <span className="cut" title={`${me.name}, ${me.scope}`}>
           {me.name}
@@ -144,34 +155,48 @@ function Foot() {
   );
 }
 
-const CONNECTIONS = {
-  connecting: "Connecting",
-  open: "Live",
-  lost: "Connection lost; trying again",
-} as const;
+function connectionWord({ connection, since }: ConnectionState): string {
+  switch (connection) {
+    case "connecting":
+      return "Connecting";
+    case "open":
+      return "Live";
+    case "silent":
+      return since === undefined ? "No answer" : `No answer since ${timeOfDay(since)}`;
+    case "lost":
+      return "Connection lost; trying again";
+  }
+}
 
-function ConnectionState() {
-  const connection = useConnection();
+function ConnectionLine() {
+  const state = useConnection();
   return (
-    <div className={`connection ${connection}`} role="status">
+    <div className={`connection ${state.connection}`} role="status">
       <span className="dot" aria-hidden="true" />
-      {CONNECTIONS[connection]}
+      {connectionWord(state)}
     </div>
   );
 }
 
+function connectionTrouble({ connection, since }: ConnectionState): string | null {
+  const last = since === undefined ? "" : ` since ${timeOfDay(since)}`;
+  if (connection === "silent") return `The frontend has sent nothing${last}. What you see may be old.`;
+  if (connection === "lost") return "The connection to the frontend is lost. What you see may be old.";
+  return null;
+}
+
 function Degraded() {
-  const connection = useConnection();
+  const trouble = connectionTrouble(useConnection());
   // The overview has them among what needs attention.
   const isOverview = useMatchRoute()({ to: "/" }) !== false;
   const known = useDegraded();
   const sentences = isOverview ? [] : known;
-  if (connection !== "lost" && sentences.length === 0) return null;
+  if (!trouble && sentences.length === 0) return null;
   return (
     <div className="degraded" role="status">
       <Icon name="warn" />
       <ul className="plain">
-        {connection === "lost" && <li>The connection to the frontend is lost. What you see may be old.</li>}
+        {trouble && <li>{trouble}</li>}
         {sentences.map((sentence) => (
           <li key={sentence}>{sentence}</li>
         ))}

@@ -1,5 +1,18 @@
 import { expect, test } from "vitest";
-import { ago, bytes, bytesOf, count, duration, list, percent, plural, rate, UNKNOWN } from "@/text/format";
+import {
+  ago,
+  bytes,
+  bytesOf,
+  clock,
+  count,
+  duration,
+  list,
+  percent,
+  plural,
+  rate,
+  UNKNOWN,
+  withLocalTimes,
+} from "@/text/format";
 
 test("bytes have three digits and a binary unit", () => {
   expect(bytes(0)).toBe("0 B");
@@ -41,4 +54,10 @@ test("words for counts and lists", () => {
   expect(plural(0, "node")).toBe("0 nodes");
   expect(percent(99.9)).toBe("99 %");
   expect(list(["a", "b", "c"])).toBe("a, b, and c");
+});
+
+test("times in sentences of the server are told in the zone of the reader", () => {
+  expect(withLocalTimes("PostgreSQL is away since 2026-11-16 10:57:20 UTC. Models are served.")).toBe(
+    `PostgreSQL is away since ${clock("2026-11-16T10:57:20Z")}. Models are served.`,
+  );
 });

@@ -72,6 +72,17 @@ export function clock(at: string | number): string {
   return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+export function timeOfDay(at: string | number): string {
+  return new Date(at).toLocaleTimeString(undefined, { timeStyle: "medium" });
+}
+
+const UTC_TIME = /\b(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}) UTC\b/g;
+
+/** Sentences of the server have times in UTC; the page shows all times in the zone of its reader. */
+export function withLocalTimes(sentence: string): string {
+  return sentence.replace(UTC_TIME, (_, day: string, time: string) => clock(`${day}T${time}Z`));
+}
+
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 

@@ -64,7 +64,7 @@ async def follow_log(
     after: Annotated[str | None, Query(pattern=NUMBER, description="As `Last-Event-ID`, which wins.")] = None,
 ) -> StreamingResponse:
     """The last lines and then each new one, as server-sent events whose ids are line numbers; `still` comes when no
-    line has for 15 s. Ends when the node is off the bus; connecting again with the last id misses nothing that the
+    line has for 5 s. Ends when the node is off the bus; connecting again with the last id misses nothing that the
     node still has. `reset` says that the log has begun anew: what was read before is of another one."""
     seen, log = last_event_id or after, _Place(node=node, key=key)
     # Asked before the answer begins: what is wrong is then an error and no empty stream.

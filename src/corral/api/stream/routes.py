@@ -32,7 +32,7 @@ async def everything(
 ) -> StreamingResponse:
     """Every change with an id to resume from; between them, without ids, `operation.progress`, `live` (as `/api/live`,
     at the beginning and when it has changed) and `nodes` (all at the beginning, then those whose numbers have changed).
-    `hello` and `reset` are as in `/api/events`; `still` comes when nothing else has for 15 s."""
+    `hello` and `reset` are as in `/api/events`; `still` comes when nothing has changed for 4 s."""
     return _respond(
         request, parts, Watch(after=_position(last_event_id or after), may=_may(request, parts), has_numbers=True)
     )

@@ -11,7 +11,7 @@ const STEP_MS = 2000;
 export function useCurves(): Curves {
   const cache = useQueryClient();
   const past = useQuery(history);
-  const isLost = useConnection() === "lost";
+  const isLost = useConnection().connection === "lost";
   const [own, setOwn] = useState(NO_CURVES);
   const apart = useRef(0);
   apart.current = useMemo(() => skew(past.data, past.dataUpdatedAt), [past.data, past.dataUpdatedAt]);

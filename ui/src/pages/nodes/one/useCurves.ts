@@ -14,7 +14,7 @@ const STEP_MS = 5000;
 export function useCurves(node: NodeOut): Curves {
   const queries = useQueryClient();
   const past = useQuery(historyOf(node.id));
-  const isLost = useConnection() === "lost";
+  const isLost = useConnection().connection === "lost";
   const begun = useMemo(() => asCurves(past.data), [past.data]);
   const [curves, setCurves] = useState(begun);
   const present = useRef({ node, isLost });

@@ -1,6 +1,7 @@
 // The output of one process, line by line, for as long as it is looked at. After a cut, and after a time in which the
 // node was away, it goes on after the last line that came.
 import { useEffect, useState } from "react";
+import { whileShown } from "@/live/share";
 import { type Connection, type Frame, Stream } from "@/live/stream";
 import { type Line, withLines } from "@/pages/nodes/one/loglines";
 
@@ -10,7 +11,12 @@ export interface Log {
 }
 
 const NOTHING: Log = { lines: [], state: "opening" };
-const STATES: Record<Connection, Log["state"]> = { connecting: "opening", open: "open", lost: "away" };
+const STATES: Record<Connection, Log["state"]> = {
+  connecting: "opening",
+  open: "open",
+  silent: "away",
+  lost: "away",
+};
 
 export function useLog(node: string, key: string): Log {
   const [log, setLog] = useState(NOTHING);
@@ -44,9 +50,9 @@ export function useLog(node: string, key: string): Log {
       `/api/nodes/${encodeURIComponent(node)}/backend-logs/${encodeURIComponent(key)}/stream`,
     );
     setLog(NOTHING);
-    stream.start();
+    const close = whileShown(stream);
     return () => {
-      stream.stop();
+      close();
       if (frame !== undefined) window.cancelAnimationFrame(frame);
     };
   }, [node, key]);

@@ -1,0 +1,41 @@
+"""The frame around every page: its title, its landmarks, and what stands there before the script has run."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.page.support import AXE, Fleet, Watched
+
+
+@pytest.mark.behaviour("PAGE-152")
+def test_every_page_has_a_title_of_its_own(page: Page, fleet: Fleet, watched: Watched) -> None:
+    watched.allow("status of 404 .*no-such-model")
+    titles = {
+        "/": "Overview · Corral",
+        "/nodes": "Nodes · Corral",
+        "/nodes/worker-1": "worker-1 · Nodes · Corral",
+        "/models/no-such-model": "no-such-model · Models · Corral",
+        "/operations": "Operations · Corral",
+    }
+    for path, title in titles.items():
+        page.goto(f"{fleet.url()}/app{path}")
+        expect(page).to_have_title(title)
+
+
+@pytest.mark.behaviour("PAGE-153")
+def test_page_says_that_it_loads_before_its_script_has_run(context: BrowserContext, fleet: Fleet) -> None:
+    page = context.new_page()
+    page.route("**/assets/*.js", lambda route: None)
+    page.goto(f"{fleet.url()}/app/", wait_until="commit")
+    expect(page.get_by_text("Loading Corral…")).to_be_visible()
+
+
+@pytest.mark.behaviour("PAGE-154")
+def test_everything_on_a_page_is_inside_a_landmark(page: Page, fleet: Fleet) -> None:
+    outside = "async () => (await axe.run(document, {runOnly: ['region'], preload: false})).violations"
+    for path in ("/", "/operations"):
+        page.goto(f"{fleet.url()}/app{path}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.evaluate(AXE.read_text(encoding="utf-8") + "\n;0")
+        assert [node["html"] for found in page.evaluate(outside) for node in found["nodes"]] == []

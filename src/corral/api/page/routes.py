@@ -23,7 +23,8 @@ from corral.api.parts import Parts
 HOME = "/app/"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self'; worker-src 'self'; media-src 'self' blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "connect-src 'self'; worker-src 'self'; media-src 'self' blob:; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
 )
 _FOREVER = "public, max-age=31536000, immutable"
 _GUARDED = {"x-content-type-options": "nosniff", "referrer-policy": "same-origin"}

@@ -103,6 +103,31 @@ async def test_killed_in_the_middle_another_process_goes_on_with_the_bytes(scene
 
 
 @pytest.mark.behaviour("ORG-2")
+async def test_partial_download_without_a_promised_sha256_is_not_continued_after_a_change(
+    scene: Scene, files: FileServer, tmp_path: Path
+) -> None:
+    never = asyncio.Event()
+    file = files.put("/tiny.gguf", BODY, etag='"a"', faults=[faulty.silent_after(MIB + MIB // 2, never)])
+    found = await scene.one(f"{files.url}/tiny.gguf")
+    fetching = asyncio.get_running_loop().create_task(scene.fetch(found))
+
+    async def has_some() -> bool:
+        return bool(scene.moved) and scene.moved[-1][0] == MIB + MIB // 2
+
+    await eventually(has_some)
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    never.set()
+    (partial,) = (path for path in scene.left if path.suffix == ".partial")
+    with partial.open("r+b") as changed:
+        changed.write(b"changed by another program")
+    async with scene_of(tmp_path) as later:
+        assert (await later.fetch(found)).read_bytes() == BODY
+    assert file.ranges == [None, None]
+
+
+@pytest.mark.behaviour("ORG-2")
 async def test_what_is_whole_already_is_not_fetched_again(scene: Scene, files: FileServer) -> None:
     file = files.put("/tiny.gguf", BODY)
     found = await scene.one(f"{files.url}/tiny.gguf", sha256(BODY))

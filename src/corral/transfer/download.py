@@ -2,12 +2,14 @@
 
 Guarantee: `fetch` returns a file with the promised sha256, or raises. The bytes of an interrupted download stay in
 `<key>.partial`; they are used again only if the server says that it still is the same file, or if a promised sha256
-will tell. A file that turns out wrong is deleted. Owners do not share partial files: two jobs
-never write one file.
+will tell. Without a promised sha256 `<key>.sums` has the sha256 of what had come after each MiB: bytes that another
+program has changed since are fetched again. A file that turns out wrong is deleted. Owners do not share partial files:
+two jobs never write one file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -29,6 +31,8 @@ from corral.transfer.http import Http, refused, shown
 from corral.transfer.threads import Stop, in_thread
 
 _CHUNK = 1024 * 1024
+# So often the sha256 of what has come is noted.
+_SUM_BYTES = 1024 * 1024
 # An attempt that brought less than this is counted as one that brought nothing.
 _PROGRESS_BYTES = 64 * 1024
 _RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
@@ -84,15 +88,23 @@ class Downloads:
         return etag if note.get("url") == wish.url and not etag.startswith("W/") else ""
 
     def delete(self, wish: Wish) -> None:
-        for path in (self.path(wish), self.path(wish).with_suffix(".json")):
-            path.unlink(missing_ok=True)
+        delete_partial(self.path(wish))
 
     def delete_all(self) -> None:
         """Everything that was fetched for this owner."""
         for note in list(self._folder.glob("*.json")):
             if owner_of(note) == self._owner:
-                note.with_suffix(".partial").unlink(missing_ok=True)
-                note.unlink(missing_ok=True)
+                delete_partial(note.with_suffix(".partial"))
+
+
+def files_beside(partial: Path) -> tuple[Path, Path]:
+    """The note of a partial file, and its sums."""
+    return partial.with_suffix(".json"), partial.with_suffix(".sums")
+
+
+def delete_partial(partial: Path) -> None:
+    for path in (partial, *files_beside(partial)):
+        path.unlink(missing_ok=True)
 
 
 def owner_of(note: Path) -> str:
@@ -146,7 +158,7 @@ class Downloader:
 
     async def _once(self, wish: Wish, moved: Moved) -> Fetched | None:
         """None: what was here before did not fit to the rest; it is gone, and everything begins again."""
-        with _PartialFile(self.files.path(wish)) as partial:
+        with _PartialFile(self.files.path(wish), is_promised=bool(wish.sha256)) as partial:
             await in_thread(partial.read_all)
             before = partial.size
             if not before or partial.sha256 != wish.sha256:
@@ -272,14 +284,16 @@ def _read_note(path: Path) -> dict[str, str]:
 
 
 class _PartialFile:
-    """A growing file and the sha256 of what it holds."""
+    """A growing file and the sha256 of what it holds. `is_promised`: somebody will compare the sha256 of the whole."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_promised: bool) -> None:
         self.path = path
         self.size = 0
         # How much of what was here at the beginning is still in use.
         self.kept = 0
         self._hash = hashlib.sha256()
+        self._sums = None if is_promised else files_beside(path)[1]
+        self._summed = 0
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
 
     def __enter__(self) -> _PartialFile:
@@ -290,18 +304,20 @@ class _PartialFile:
         is_of_use = error is None or os.fstat(self._descriptor).st_size > 0
         os.close(self._descriptor)
         if not is_of_use:
-            self.path.unlink(missing_ok=True)
-            self.path.with_suffix(".json").unlink(missing_ok=True)
+            delete_partial(self.path)
+        elif self.size > self._summed:
+            self._add_sum()
 
     @property
     def sha256(self) -> str:
         return self._hash.hexdigest()
 
     def read_all(self, stop: Stop) -> None:
-        while chunk := os.pread(self._descriptor, _CHUNK, self.size):
-            stop.check()
-            self._hash.update(chunk)
-            self.size += len(chunk)
+        """Hash what is here. Without a promise, only as much as has the sums that were noted when it came."""
+        if self._sums is None:
+            self._read_until(None, stop)
+        else:
+            self._read_summed(_read_sums(self._sums), stop)
         self.kept = self.size
 
     def append(self, chunk: bytes) -> None:
@@ -311,8 +327,53 @@ class _PartialFile:
             written += os.pwrite(self._descriptor, view[written:], self.size + written)
         self._hash.update(chunk)
         self.size += len(chunk)
+        if self.size - self._summed >= _SUM_BYTES:
+            self._add_sum()
 
     def restart(self) -> None:
+        if self._sums is not None:
+            self._sums.unlink(missing_ok=True)
         os.ftruncate(self._descriptor, 0)
-        self.size = self.kept = 0
+        self.size = self.kept = self._summed = 0
         self._hash = hashlib.sha256()
+
+    def _read_until(self, end: int | None, stop: Stop) -> None:
+        while chunk := os.pread(self._descriptor, _CHUNK if end is None else min(_CHUNK, end - self.size), self.size):
+            stop.check()
+            self._hash.update(chunk)
+            self.size += len(chunk)
+
+    def _read_summed(self, sums: list[tuple[int, str]], stop: Stop) -> None:
+        good, good_size = self._hash.copy(), 0
+        for end, sha256 in sums:
+            self._read_until(end, stop)
+            if (self.size, self.sha256) != (end, sha256):
+                break
+            good, good_size = self._hash.copy(), end
+        if not good_size:
+            self.restart()
+            return
+        os.ftruncate(self._descriptor, good_size)
+        self._hash, self.size, self._summed = good, good_size, good_size
+
+    def _add_sum(self) -> None:
+        """Not synced: one that is lost costs bytes that are fetched again."""
+        self._summed = self.size
+        if self._sums is not None:
+            with contextlib.suppress(OSError), self._sums.open("a", encoding="ascii") as file:
+                file.write(f"{self.size} {self.sha256}\n")
+
+
+def _read_sums(path: Path) -> list[tuple[int, str]]:
+    """Sizes that grow, each with a sha256; what makes no sense ends the list."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return []
+    sums: list[tuple[int, str]] = []
+    for line in lines:
+        size, _, sha256 = line.partition(" ")
+        if not size.isdecimal() or len(size) > 18 or int(size) <= (sums[-1][0] if sums else 0):
+            break
+        sums.append((int(size), sha256))
+    return sums

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from corral.domain.model import CHUNK_BYTES
-from corral.worker.files import partial
 from tests.support.waiting import eventually
-from tests.worker.files.scene import Scene, item, some_bytes
+from tests.worker.files.scene import Node, Scene, Told, item, some_bytes
 
 PROGRAM = "tests.worker.files.programs.pull"
 BODY = some_bytes(5 * CHUNK_BYTES + 999)
@@ -68,36 +69,170 @@ async def test_a_killed_worker_goes_on_with_the_chunks_that_it_has(scene: Scene)
     assert sum(each.sent for each in scene.library.requests[before:]) == len(BODY) - 3 * CHUNK_BYTES
 
 
-@pytest.mark.behaviour("FILE-5", "FILE-1")
-async def test_bytes_that_were_damaged_meanwhile_are_fetched_again(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the machine went down, also chunks that were noted are looked at."""
+async def stopped_with_three_chunks(scene: Scene) -> Path:
+    """A worker that was stopped in order, with three chunks verified; the path of its part."""
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 3
     async with scene.running_node("node-1") as node:
-        job = asyncio.create_task(node.have(item(BODY)))
+        await pause_with_three_chunks(node)
+    scene.library.gate.set()
+    scene.library.gate = None
+    return node.store.part_path(SHA)
 
-        async def has_three() -> bool:
-            found = node.store.find(SHA)
-            return found is not None and found.partial is not None and found.partial.have_chunks == 3
 
-        await eventually(has_three)
-        job.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await job
-        part = node.store.part_path(SHA)
+async def pause_with_three_chunks(node: Node) -> None:
+    job = asyncio.create_task(node.have(item(BODY)))
+    await until_three_chunks(node)
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+
+
+async def until_three_chunks(node: Node) -> None:
+    async def has_three() -> bool:
+        found = node.store.find(SHA)
+        return found is not None and found.partial is not None and found.partial.have_chunks == 3
+
+    await eventually(has_three)
+
+
+async def until_time_moves(part: Path) -> None:
+    """Wait until a write would give the file another time: the file system's clock moves in ticks."""
+    probe = part.parent / "probe.new"
+
+    async def has_moved() -> bool:
+        probe.write_bytes(b"x")
+        return probe.stat().st_mtime_ns > part.stat().st_mtime_ns
+
+    await eventually(has_moved)
+    probe.unlink()
+
+
+def overwrite(part: Path) -> None:
     with part.open("r+b") as file:
         file.seek(CHUNK_BYTES + 5)
         file.write(b"lost")
+
+
+def overwrite_and_restore_time(part: Path) -> None:
+    before = part.stat()
+    overwrite(part)
+    os.utime(part, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace_with_zeros(part: Path) -> None:
+    part.unlink()
+    part.write_bytes(bytes(len(BODY)))
+
+
+def truncate(part: Path) -> None:
+    os.truncate(part, 0)
+
+
+HARMS: list[tuple[Callable[[Path], None], list[int]]] = [
+    (overwrite, [1, 3, 4, 5]),
+    (overwrite_and_restore_time, [1, 3, 4, 5]),
+    (replace_with_zeros, [0, 1, 2, 3, 4, 5]),
+    (truncate, [0, 1, 2, 3, 4, 5]),
+    (Path.unlink, [0, 1, 2, 3, 4, 5]),
+]
+harms = pytest.mark.parametrize(("harm", "chunks"), HARMS, ids=[harm.__name__ for harm, _ in HARMS])
+
+
+@pytest.mark.behaviour("FILE-5", "FILE-1")
+@harms
+async def test_half_fetched_file_is_verified_by_hash_after_a_restart(
+    scene: Scene, harm: Callable[[Path], None], chunks: list[int]
+) -> None:
+    harm(await stopped_with_three_chunks(scene))
+    before = len(scene.library.requests)
+    node = await scene.node("node-1")
+    folder = await node.have(item(BODY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert sorted(each.chunk for each in scene.library.requests[before:]) == chunks
+
+
+@pytest.mark.behaviour("FILE-5", "FILE-1")
+@harms
+async def test_half_fetched_file_that_rests_is_verified_by_hash_if_it_was_changed(
+    scene: Scene, harm: Callable[[Path], None], chunks: list[int]
+) -> None:
+    scene.library.put(BODY)
+    scene.library.gate, scene.library.open_until = asyncio.Event(), 3
+    node = await scene.node("node-1")
+    await pause_with_three_chunks(node)
     scene.library.gate.set()
     scene.library.gate = None
-    monkeypatch.setattr(partial, "machine_boot", lambda: "another life")
+    await until_time_moves(node.store.part_path(SHA))
+    harm(node.store.part_path(SHA))
     before = len(scene.library.requests)
-    again = await scene.node("node-1")
-    folder = await again.have(item(BODY))
+    folder = await node.have(item(BODY))
     assert (folder / "model.gguf").read_bytes() == BODY
-    assert sorted(each.chunk for each in scene.library.requests[before:]) == [1, 3, 4, 5]
+    assert sorted(each.chunk for each in scene.library.requests[before:]) == chunks
+
+
+@pytest.mark.behaviour("FILE-5", "FILE-1")
+@harms
+async def test_half_fetched_file_that_is_changed_while_it_is_fetched_is_not_put_in_place(
+    scene: Scene, harm: Callable[[Path], None], chunks: list[int]
+) -> None:
+    scene.library.put(BODY)
+    scene.library.gate, scene.library.open_until = asyncio.Event(), 3
+    node = await scene.node("node-1")
+    job = asyncio.create_task(node.have(item(BODY)))
+    await until_three_chunks(node)
+    await until_time_moves(node.store.part_path(SHA))
+    harm(node.store.part_path(SHA))
+    scene.library.gate.set()
+    folder = await job
+    assert (folder / "model.gguf").read_bytes() == BODY
+
+
+@pytest.mark.behaviour("FILE-5")
+async def test_bytes_that_this_process_has_verified_are_not_read_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.library.put(BODY)
+    scene.library.gate, scene.library.open_until = asyncio.Event(), 3
+    node = await scene.node("node-1")
+    await pause_with_three_chunks(node)
+    scene.library.gate.set()
+    scene.library.gate = None
+    read: list[int] = []
+    real = os.preadv
+
+    def counting(descriptor: int, buffers: list[memoryview], offset: int, *more: int) -> int:
+        read.append(offset)
+        return real(descriptor, buffers, offset, *more)
+
+    monkeypatch.setattr(os, "preadv", counting)
+    folder = await node.have(item(BODY))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert read == []
+
+
+@pytest.mark.behaviour("FILE-5")
+async def test_progress_moves_while_a_half_fetched_file_is_verified(scene: Scene) -> None:
+    await stopped_with_three_chunks(scene)
+    scene.library.is_away = True
+    told = Told()
+    node = await scene.node("node-1")
+    job = asyncio.create_task(node.files.have("m", "r1", (item(BODY),), (), told))
+
+    async def has_told_three() -> bool:
+        return [current for current, _ in told.moves][:3] == [1 * CHUNK_BYTES, 2 * CHUNK_BYTES, 3 * CHUNK_BYTES]
+
+    await eventually(has_told_three)
+    scene.library.is_away = False
+    await job
+
+
+@pytest.mark.behaviour("FILE-5")
+async def test_note_without_its_half_fetched_file_is_removed_at_the_start(scene: Scene) -> None:
+    part = await stopped_with_three_chunks(scene)
+    part.unlink()
+    node = await scene.node("node-1")
+    assert [path.name for path in node.store.path("x").parent.iterdir()] == []
 
 
 @pytest.mark.behaviour("FILE-5")

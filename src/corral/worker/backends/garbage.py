@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.transfer.download import owner_of
+from corral.transfer.download import files_beside, owner_of
 from corral.worker.backends.layout import Layout, size_of
 from corral.worker.work import Collected, Garbage
 
@@ -18,9 +18,9 @@ def collect(
     paths = [path for path in layout.store.iterdir() if path.name not in keep]
     paths += [path for path in (*layout.staging.iterdir(), *layout.trash.iterdir()) if path not in used]
     for partial in layout.downloads.glob("*.partial"):
-        note = partial.with_suffix(".json")
-        if _is_older(partial, oldest) and owner_of(note) not in busy:
-            paths += [path for path in (partial, note) if path.exists()]
+        beside = files_beside(partial)
+        if _is_older(partial, oldest) and owner_of(beside[0]) not in busy:
+            paths += [path for path in (partial, *beside) if path.exists()]
     found = [
         Garbage(name=path.relative_to(layout.root).as_posix(), path=path, size_bytes=_size(path)) for path in paths
     ]

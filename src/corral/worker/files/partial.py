@@ -1,8 +1,9 @@
-"""A content that is being fetched: `<sha256>.part`, and a note of the chunks in it that are verified.
+"""A content that is being fetched: `<sha256>.part`, and a note with the hashes of its chunks.
 
-Guarantee: a chunk that is marked here was on this machine's disk, or on its way there, with the hash that the control
-plane tells. The note is written now and then; chunks that came after it are found by their hashes at the next start,
-and after a restart of the machine, which may have lost bytes, all are. Written by threads, marked by the event loop.
+Guarantee: a chunk that is marked here was hashed by this process: while it was written, or as it lies on the disk.
+After a restart nothing of an earlier process is believed, every chunk is read and hashed. `is_untouched` tells whether
+another program has changed or replaced the file since. Limit: a change within the same tick of the file system's clock
+as a write of ours, which leaves the size as it is, is not seen. Written by threads, marked by the event loop.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from corral.domain.model import CHUNK_BYTES
 from corral.transfer.chunks import chunk_count, chunk_hash, chunk_span, fits
 from corral.transfer.faults import told_when_full
 from corral.transfer.files import PRIVATE_FILE
 from corral.transfer.threads import Stop
 
-# What is not noted is hashed anew after a kill: so many chunks take less than a second.
-NOTE_EVERY = 32
 # Measured on ext4: a whole chunk in one call costs the kernel five times as much.
 _WRITE_BYTES = 64 * 1024
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -40,34 +41,86 @@ def machine_boot() -> str:
         return f"{psutil.boot_time():.0f}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStamp:
+    """What the file system says of a file. Two equal stamps: nobody has written to it in between."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileStamp:
+        return cls(
+            device=status.st_dev,
+            inode=status.st_ino,
+            size_bytes=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            ctime_ns=status.st_ctime_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord:
+    """What this process has verified of a part that nobody fetches now, and the part's stamp when it was left."""
+
+    stamp: FileStamp
+    chunks: bytes
+    have: bytes
+
+
 class Partial:
     """Made by `open`, in a thread."""
 
-    def __init__(self, path: Path, sha256: str, size_bytes: int, chunks: bytes) -> None:
+    def __init__(self, path: Path, size_bytes: int, chunks: bytes) -> None:
         assert fits(chunks, size_bytes), "the list of chunks does not fit to the size"
         self.path = path
-        self.sha256 = sha256
+        self.sha256 = path.stem
         self.size_bytes = size_bytes
         self._chunks = chunks
         self._have = bytearray(chunk_count(size_bytes))
         self._descriptor = -1
-        self._since_note = 0
+        # The file as this process left it, and whether it was ever found otherwise.
+        self._stamp: FileStamp | None = None
+        self._is_changed = False
         self._moved = asyncio.Event()
         self._writing = threading.Lock()
         self.have_bytes = 0
         self.is_open = True
 
     @classmethod
-    def open(cls, path: Path, sha256: str, size_bytes: int, chunks: bytes, stop: Stop) -> Partial:
-        """Go on with what is there, or begin. Bytes that nobody has marked are hashed."""
-        self = cls(path, sha256, size_bytes, chunks)
-        with told_when_full(f"room was made for {sha256[:12]}"):
+    def open(
+        cls,
+        path: Path,
+        size_bytes: int,
+        chunks: bytes,
+        stop: Stop,
+        *,
+        record: PartRecord | None = None,
+        verified: Callable[[int], None] = lambda _: None,
+    ) -> Partial:
+        """Go on with the bytes in the file, or begin.
+
+        The file is read and hashed, and `verified` is called with the number of bytes that are right so far. With a
+        `record` of this process, and a file that nobody has touched since, nothing is read.
+        """
+        self = cls(path, size_bytes, chunks)
+        with told_when_full(f"room was made for {self.sha256[:12]}"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
             try:
-                os.ftruncate(self._descriptor, size_bytes)
-                self._read_note()
-                self._find_more(stop)
-                self.note()
+                found = self._read_stamp()
+                is_known = record is not None and (record.stamp, record.chunks) == (found, chunks)
+                if found.size_bytes != size_bytes:
+                    os.ftruncate(self._descriptor, size_bytes)
+                self._stamp = self._read_stamp()
+                if record is not None and is_known:
+                    for index in (index for index, has in enumerate(record.have) if has):
+                        self._add(index)
+                else:
+                    self._verify_bytes(stop, verified)
+                self._write_chunk_list()
             except BaseException:
                 os.close(self._descriptor)
                 raise
@@ -101,17 +154,32 @@ class Partial:
         written = 0
         # The kernel lets one writer at a time into a file, and the others spin; here they sleep.
         with self._writing, told_when_full(f"{self.sha256[:12]} was fetched"):
-            while written < len(data):
-                written += os.pwrite(self._descriptor, data[written : written + _WRITE_BYTES], start + written)
+            self._is_changed = self._is_changed or self._read_stamp() != self._stamp
+            try:
+                while written < len(data):
+                    written += os.pwrite(self._descriptor, data[written : written + _WRITE_BYTES], start + written)
+            finally:
+                self._stamp = self._read_stamp()
 
-    def mark(self, index: int) -> bool:
-        """It is there from now on; whether it is time to write the note."""
-        if not self._have[index]:
-            self._have[index] = 1
-            self.have_bytes += chunk_span(index, self.size_bytes)[1]
-            self._since_note += 1
+    def mark(self, index: int) -> None:
+        """The chunk is there from now on."""
+        self._add(index)
         self._wake()
-        return self._since_note >= NOTE_EVERY
+
+    def is_untouched(self) -> bool:
+        """Whether the file at the path is still the one that this process has written, with its bytes. In a thread."""
+        try:
+            found = FileStamp.of(self.path.stat())
+        except OSError:
+            return False
+        with self._writing:
+            return not self._is_changed and found == self._stamp
+
+    def record(self) -> PartRecord | None:
+        """What may be believed when somebody goes on with the part; None if it was touched. In a thread."""
+        if self._stamp is None or not self.is_untouched():
+            return None
+        return PartRecord(stamp=self._stamp, chunks=self._chunks, have=bytes(self._have))
 
     async def wait_for(self, indexes: range, within_s: float) -> bool:
         """Whether they are all there, now or soon."""
@@ -134,44 +202,41 @@ class Partial:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
-    # --- the note ---
+    # --- in threads ---
 
     @property
     def note_path(self) -> Path:
         return note_of(self.path)
 
-    def note(self) -> None:
-        self._since_note = 0
-        bits = sum(1 << index for index, has in enumerate(self._have) if has)
+    def _add(self, index: int) -> None:
+        if not self._have[index]:
+            self._have[index] = 1
+            self.have_bytes += chunk_span(index, self.size_bytes)[1]
+
+    def _read_stamp(self) -> FileStamp:
+        return FileStamp.of(os.fstat(self._descriptor))
+
+    def _write_chunk_list(self) -> None:
+        """Note the hashes, so that a part can be gone on with while no frontend answers."""
         document = {
             "size": self.size_bytes,
             "chunks": base64.b64encode(self._chunks).decode(),
-            "have": f"{bits:x}",
-            "boot": machine_boot(),
+            "sum": hashlib.sha256(self._chunks).hexdigest(),
         }
         with told_when_full(f"{self.sha256[:12]} was fetched"):
             write_note(self.note_path, document)
 
-    def _read_note(self) -> None:
-        note = read_note(self.path)
-        if note is None or note["boot"] != machine_boot() or noted_chunks(self.path, self.size_bytes) != self._chunks:
-            return
-        bits = int(note["have"], 16)
+    def _verify_bytes(self, stop: Stop, verified: Callable[[int], None]) -> None:
+        buffer = memoryview(bytearray(min(self.size_bytes, CHUNK_BYTES)))
         for index in range(len(self._have)):
-            if bits >> index & 1:
-                self._have[index] = 1
-                self.have_bytes += chunk_span(index, self.size_bytes)[1]
-
-    def _find_more(self, stop: Stop) -> None:
-        for index in self.missing():
             stop.check()
             start, length = chunk_span(index, self.size_bytes)
             if not _has_data(self._descriptor, start, length):
                 continue
-            data = os.pread(self._descriptor, length, start)
-            if hashlib.sha256(data).digest() == chunk_hash(self._chunks, index):
-                self._have[index] = 1
-                self.have_bytes += length
+            count = os.preadv(self._descriptor, [buffer[:length]], start)
+            if hashlib.sha256(buffer[:count]).digest() == chunk_hash(self._chunks, index):
+                self._add(index)
+                verified(self.have_bytes)
 
 
 class Arriving:
@@ -206,24 +271,15 @@ def note_of(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def read_note(part: Path) -> dict[str, Any] | None:
+def noted_chunks(part: Path, size_bytes: int) -> bytes | None:
+    """The list of chunks that this content was begun with; it came from the control plane. None if it was damaged."""
     try:
         note = json.loads(note_of(part).read_text(encoding="utf-8"))
-        if isinstance(note["size"], int) and isinstance(note["boot"], str) and int(note["have"], 16) >= 0:
-            return dict(note)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return None
-
-
-def noted_chunks(part: Path, size_bytes: int) -> bytes | None:
-    """The list of chunks that this content was begun with; it came from the control plane."""
-    note = read_note(part)
-    try:
-        chunks = base64.b64decode(note["chunks"]) if note and note["size"] == size_bytes else None
-    except (binascii.Error, ValueError, KeyError, TypeError):
+        chunks = base64.b64decode(note["chunks"])
+        is_whole = note["size"] == size_bytes and note["sum"] == hashlib.sha256(chunks).hexdigest()
+    except (OSError, binascii.Error, ValueError, KeyError, TypeError):
         return None
-    return chunks if chunks is not None and fits(chunks, size_bytes) else None
+    return chunks if is_whole and fits(chunks, size_bytes) else None
 
 
 def _has_data(descriptor: int, start: int, length: int) -> bool:

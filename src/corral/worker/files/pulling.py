@@ -47,6 +47,8 @@ HAVE_HEADER = "X-Have-Chunks"
 _AGAIN_S = 0.1
 # A node that was told to fetch it at the same moment has begun by then.
 _BEGIN_S = 3.0
+# So often a file is fetched that another program changes meanwhile.
+_PASSES_MAX = 3
 _EMPTY = new_sha256(b"").hexdigest()
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
@@ -166,18 +168,32 @@ class Puller:
             raise TransferFailed("An empty file was promised another sha256.", code="digest_mismatch")
         transfer.began_at = transfer.progress_at = self._clock.monotonic()
         chunks = await self._chunk_list(transfer)
-        partial = await self._store.begin(transfer.sha256, transfer.size_bytes, chunks)
+        for _ in range(_PASSES_MAX):
+            if await self._fetch_chunks(transfer, chunks):
+                self._tasks.start(attempt(lambda: self._store.settle(transfer.sha256)), name="settle")
+                return
+        raise SourceFailed(
+            f"Another program has changed {transfer.sha256[:12]} each of the {_PASSES_MAX} times that it was fetched.",
+            hint="Find out what writes to the folder of the models on that machine.",
+            code="source_unavailable",
+        )
+
+    async def _fetch_chunks(self, transfer: _Transfer, chunks: bytes) -> bool:
+        """Bring the chunks that are missing, and the file to its place. False if it was changed meanwhile."""
+        partial = await self._store.begin(transfer.sha256, transfer.size_bytes, chunks, transfer.verified)
         try:
             transfer.partial = partial
+            # Hashing what was here may have taken long.
+            transfer.progress_at = self._clock.monotonic()
             transfer.tell()
             wanted, window = iter(partial.missing()), Window(self.options.parallel)
             fetchers = range(self.options.parallel)
             await _all(self._fetcher(transfer, wanted, window, number) for number in fetchers)
-            await self._store.complete(partial)
+            return await self._store.complete(partial)
         finally:
+            transfer.partial = None
             # Writes have ended: whoever is cancelled waits for them.
             await asyncio.shield(self._store.rest(partial))
-        self._tasks.start(attempt(lambda: self._store.settle(transfer.sha256)), name="settle")
 
     async def _chunk_list(self, transfer: _Transfer) -> bytes:
         """The hashes of the chunks, as the control plane tells them."""
@@ -247,8 +263,7 @@ class Puller:
             place.strike(f"{shown(place.address.url)} told wrong bytes")
         place.good()
         transfer.progress_at = self._clock.monotonic()
-        if partial.mark(index):
-            await in_thread(lambda _stop: partial.note())
+        partial.mark(index)
         transfer.tell()
 
     async def _next_place(self, transfer: _Transfer) -> Standing:
@@ -359,6 +374,12 @@ class _Transfer:
         if count == 0 or index in self.arriving:
             self.arriving[index] = count
             self.tell()
+
+    def verified(self, count: int) -> None:
+        """So many bytes of an earlier try were found right, and the rest is still being looked at."""
+        if self.partial is None:
+            for meter in self.meters:
+                meter.moved(self.sha256, count)
 
     def tell(self) -> None:
         have = self.partial.have_bytes if self.partial else 0

@@ -30,7 +30,7 @@ from corral.transfer.chunks import check_sha256, sha256_of
 from corral.transfer.files import PRIVATE_FOLDER
 from corral.transfer.threads import Stop, in_thread
 from corral.worker.files.folders import ModelFolders, link
-from corral.worker.files.partial import Partial, machine_boot, note_of, noted_chunks, write_note
+from corral.worker.files.partial import Partial, PartRecord, machine_boot, note_of, noted_chunks, write_note
 from corral.worker.jobs.model_files import delete_model
 from corral.worker.work import Collected, Garbage, HeldBlob, HeldModel
 
@@ -64,6 +64,8 @@ class BlobStore:
         self._shared_dir = shared_dir
         self._whole: dict[str, int] = {}
         self._partials: dict[str, Partial] = {}
+        # Of parts that this process has left: they are not read again if nobody has touched them.
+        self._records: dict[str, PartRecord] = {}
         self._held: Counter[str] = Counter()
         # One change at a time of what models are made of.
         self._changing = asyncio.Lock()
@@ -147,28 +149,46 @@ class BlobStore:
         """The list that this content was begun with."""
         return await asyncio.to_thread(noted_chunks, self.part_path(sha256), size_bytes)
 
-    async def begin(self, sha256: str, size_bytes: int, chunks: bytes) -> Partial:
-        """Go on with a content, or begin. `complete` or `rest` it after."""
+    async def begin(
+        self, sha256: str, size_bytes: int, chunks: bytes, verified: Callable[[int], None] = lambda _: None
+    ) -> Partial:
+        """Go on with a content, or begin. `complete` or `rest` it after. `verified` is called in the event loop with
+        the number of bytes that were found right so far."""
         assert sha256 not in self._partials, "one transfer at a time"
-        path = self.part_path(check_sha256(sha256))
-        partial = await in_thread(lambda stop: Partial.open(path, sha256, size_bytes, chunks, stop))
+        path, record = self.part_path(check_sha256(sha256)), self._records.pop(sha256, None)
+        loop = asyncio.get_running_loop()
+
+        def tell(count: int) -> None:
+            loop.call_soon_threadsafe(verified, count)
+
+        partial = await in_thread(
+            lambda stop: Partial.open(path, size_bytes, chunks, stop, record=record, verified=tell)
+        )
         self._partials[sha256] = partial
         self.changed()
         return partial
 
-    async def complete(self, partial: Partial) -> None:
-        """All chunks are here: it is a whole content from now on, also for those who read it already."""
+    async def complete(self, partial: Partial) -> bool:
+        """All chunks are here: it is a whole content from now on, also for those who read it already.
+
+        False if another program has touched the file meanwhile: nobody knows what is in it now. `rest` it, and begin
+        again.
+        """
         assert not partial.missing(), "chunks are missing"
-        await in_thread(lambda _stop: self._publish(partial))
+        if not await in_thread(lambda _stop: self._publish(partial)):
+            log.warning("a file was changed by another program while it was fetched", sha256=partial.sha256)
+            return False
         self._whole[partial.sha256] = partial.size_bytes
         self._end(partial)
+        return True
 
     async def rest(self, partial: Partial) -> None:
         """Nobody goes on with it for now."""
         if self._partials.get(partial.sha256) is partial:
             self._end(partial)
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(partial.note)
+            record = await asyncio.to_thread(partial.record)
+            if record is not None:
+                self._records[partial.sha256] = record
 
     def _end(self, partial: Partial) -> None:
         self._partials.pop(partial.sha256, None)
@@ -235,7 +255,7 @@ class BlobStore:
         whole = {}
         for path in list(self._blobs.iterdir()):
             stop.check()
-            if path.name.endswith(".new") or (path.name.endswith(".part") and not note_of(path).exists()):
+            if _is_leftover(path):
                 path.unlink()
             elif _is_sha256(path.name) and path.exists():
                 whole[path.name] = path.stat().st_size
@@ -256,12 +276,15 @@ class BlobStore:
             self._write_note(sha256, boot=machine_boot())
         return is_same
 
-    def _publish(self, partial: Partial) -> None:
+    def _publish(self, partial: Partial) -> bool:
+        if not partial.is_untouched():
+            return False
         path = self.path(partial.sha256)
         partial.path.chmod(_BLOB_MODE)
         partial.path.replace(path)
         self._write_note(partial.sha256, boot=machine_boot())
         partial.note_path.unlink(missing_ok=True)
+        return True
 
     def _sync(self, sha256: str) -> bool:
         try:
@@ -300,6 +323,7 @@ class BlobStore:
     def _remove(self, sha256: str) -> int:
         """How much room that gave back."""
         self._whole.pop(sha256, None)
+        self._records.pop(sha256, None)
         freed = 0
         for path in (self.path(sha256), self.part_path(sha256)):
             try:
@@ -337,6 +361,14 @@ class BlobStore:
         """`boot`: in which life of the machine it was written; empty once it is on the disk."""
         found = self.path(sha256).stat()
         write_note(self._note(sha256), {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "boot": boot})
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether a file is of no use: half written, or a part and its note of which the other one is gone."""
+    if path.name.endswith(".part"):
+        return not note_of(path).exists()
+    is_note = path.name.endswith(".part.json")
+    return path.name.endswith(".new") or (is_note and not path.with_suffix("").exists())
 
 
 def _is_sha256(name: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import Any
 
 import aiohttp
 from playwright.async_api import Browser, Page, Request, async_playwright
@@ -115,8 +114,8 @@ async def _first_load(browser: Browser, running: BenchCluster) -> str:
 
 async def _opened(browser: Browser, running: BenchCluster) -> tuple[Page, list[Request]]:
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
-    cookie: Any = {"name": "corral_session", "value": running.admin_key, "url": running.url}
-    await context.add_cookies([cookie])
+    entered = await context.request.post(f"{running.url}/api/session", data={"key": running.admin_key})
+    assert entered.ok, await entered.text()
     page = await context.new_page()
     seen: list[Request] = []
 

@@ -17,7 +17,7 @@ NODE = [operation for operation in operations() if operation.is_for_nodes and op
 
 
 async def make_key(frontend: RunningFrontend, **body: Any) -> Any:
-    status, made = await frontend.call("POST", "/api/keys", {"name": "made"} | body)
+    status, made = await frontend.call("POST", "/api/keys", {"name": "made", "scope": "admin"} | body)
     assert status == 201, made
     return made
 

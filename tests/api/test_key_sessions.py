@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.access.sessions import WRONG_KEYS_PER_MINUTE
+from corral.access.sessions import SESSIONS_OF_USER_MAX, WRONG_KEYS_PER_MINUTE
 from tests.api.operations import assert_envelope
 from tests.api.test_sessions import OWN, as_browser, secret_of
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
@@ -90,10 +90,90 @@ async def test_revoking_the_key_ends_the_session_here_at_once_and_soon_everywher
 
 
 @pytest.mark.behaviour("PAGE-9")
-async def test_who_leaves_has_no_cookie_and_the_key_stays(frontend: RunningFrontend) -> None:
+async def test_logout_ends_session_of_key_everywhere_and_key_still_works(
+    frontend: RunningFrontend, database_url: str
+) -> None:
     cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
-    assert (await as_browser(frontend, cookie, "/api/session", "DELETE", headers=OWN))[0] == 204
-    assert (await frontend.call("GET", "/api/me"))[0] == 200
+    async with running_frontend(database_url) as other:
+        assert (await as_browser(other, cookie, "/api/session"))[0] == 200
+        assert (await as_browser(frontend, cookie, "/api/session", "DELETE", headers=OWN))[0] == 204
+        status, answer = await as_browser(frontend, cookie, "/api/session")
+        assert (status, assert_envelope(answer)["code"]) == (401, "session_ended")
+        assert (await frontend.call("GET", "/api/me"))[0] == 200
+
+        async def is_out_there() -> bool:
+            return bool((await as_browser(other, cookie, "/api/session"))[0] == 401)
+
+        await eventually(is_out_there)
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_cookie_of_key_login_is_no_key(frontend: RunningFrontend) -> None:
+    cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
+    assert ADMIN_KEY not in cookie
+    assert (await frontend.call("GET", "/api/me", key=cookie))[0] == 401
+    assert (await as_browser(frontend, ADMIN_KEY, "/api/session"))[0] == 401
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_session_of_key_follows_a_changed_scope_of_the_key(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="operate")
+    cookie = secret_of((await show(frontend, {"key": made["key"]}))[2])
+    assert (await as_browser(frontend, cookie, "/api/nodes"))[0] == 200
+    assert (await frontend.call("PATCH", f"/api/keys/{made['id']}", {"scope": "infer"}))[0] == 200
+    assert (await as_browser(frontend, cookie, "/api/nodes"))[0] == 403
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_session_of_key_ends_when_the_key_expires(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="operate")
+    cookie = secret_of((await show(frontend, {"key": made["key"]}))[2])
+    assert (await frontend.call("PATCH", f"/api/keys/{made['id']}", {"expires_in_s": 0.2}))[0] == 200
+
+    async def is_over() -> bool:
+        return bool((await as_browser(frontend, cookie, "/api/session"))[0] == 401)
+
+    await eventually(is_over)
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_rotation_without_grace_ends_sessions_of_the_key_on_every_frontend(
+    frontend: RunningFrontend, database_url: str
+) -> None:
+    made = await make_key(frontend, scope="operate")
+    cookie = secret_of((await show(frontend, {"key": made["key"]}))[2])
+    async with running_frontend(database_url) as other:
+        assert (await as_browser(other, cookie, "/api/session"))[0] == 200
+        assert (await frontend.call("POST", f"/api/keys/{made['id']}/rotate"))[0] == 201
+        assert (await as_browser(frontend, cookie, "/api/session"))[0] == 401
+
+        async def is_out_there() -> bool:
+            return bool((await as_browser(other, cookie, "/api/session"))[0] == 401)
+
+        await eventually(is_out_there)
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_rotation_with_grace_keeps_sessions_of_the_key_for_so_long(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="operate")
+    cookie = secret_of((await show(frontend, {"key": made["key"]}))[2])
+    body = {"grace_s": 3600}
+    assert (await frontend.call("POST", f"/api/keys/{made['id']}/rotate", body))[0] == 201
+    assert (await as_browser(frontend, cookie, "/api/session"))[0] == 200
+    assert (await frontend.call("POST", f"/api/keys/{made['id']}/rotate", {"grace_s": 0.2}))[0] == 201
+
+    async def is_over() -> bool:
+        return bool((await as_browser(frontend, cookie, "/api/session"))[0] == 401)
+
+    await eventually(is_over)
+
+
+@pytest.mark.behaviour("PAGE-9")
+async def test_key_has_so_many_sessions_and_the_newest_stay(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="infer")
+    cookies = [secret_of((await show(frontend, {"key": made["key"]}))[2]) for _ in range(SESSIONS_OF_USER_MAX + 1)]
+    statuses = [(await as_browser(frontend, cookie, "/api/session"))[0] for cookie in cookies]
+    assert statuses == [401] + [200] * SESSIONS_OF_USER_MAX
 
 
 @pytest.mark.behaviour("PAGE-10")

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from sqlalchemy import text
 
-from corral.access.sessions import SESSIONS_OF_USER_MAX
+from corral.access.sessions import SESSIONS_OF_USER_MAX, WRONG_PASSWORDS_OF_ADDRESS_PER_MINUTE
 from tests.api.operations import assert_envelope
 from tests.api.test_users import PASSWORD, make_user
 from tests.support.frontends import RunningFrontend, running_frontend
@@ -119,6 +119,25 @@ async def test_after_five_wrong_passwords_a_name_has_to_wait_and_others_do_not(f
         assert 1 <= int(answer.headers["Retry-After"]) <= 60
         assert_envelope(await answer.json(), code="rate_limit_exceeded")
     assert (await log_in(frontend, "bob"))[0] == 201
+
+
+@pytest.mark.behaviour("GW-123")
+async def test_wrong_passwords_from_one_address_do_not_lock_the_name_for_another(frontend: RunningFrontend) -> None:
+    await make_user(frontend)
+    stranger = aiohttp.TCPConnector(local_addr=("127.0.0.9", 0))
+    async with aiohttp.ClientSession(connector=stranger) as http:
+        for status in [401] * 5 + [429] * 2:
+            async with http.post(f"{frontend.url}/api/session", json={"name": "ada", "password": "wrong"}) as answer:
+                assert answer.status == status
+    assert (await log_in(frontend))[0] == 201
+
+
+@pytest.mark.behaviour("GW-123")
+async def test_address_has_to_wait_after_twenty_wrong_passwords_for_different_names(frontend: RunningFrontend) -> None:
+    """So one address never has more than twenty checks waiting, and the queue for them holds 128."""
+    tries = await asyncio.gather(*(log_in(frontend, f"name-{number}", "wrong") for number in range(26)))
+    most = WRONG_PASSWORDS_OF_ADDRESS_PER_MINUTE
+    assert sorted(status for status, _, _ in tries) == [401] * most + [429] * (26 - most)
 
 
 @pytest.mark.behaviour("GW-123")

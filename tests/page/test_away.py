@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.test_degraded import _answers, _kept_on_disk, engine, wire, wired_url
 from tests.api.test_key_sessions import show
-from tests.api.test_sessions import as_browser
+from tests.api.test_sessions import as_browser, secret_of
 from tests.engines.running import Engine
 from tests.page.fake import SCRIPT, write_built
 from tests.page.test_served import Site
@@ -31,13 +31,14 @@ async def test_a_frontend_that_has_started_without_postgresql_has_the_page_and_k
         site = Site(frontend, tmp_path / "built")
         write_built(site.folder)
         assert [(await site.get(path))[0] for path in ("/app/", f"/app/{SCRIPT}", "/")] == [200] * 3
-        status, me, _, _ = await show(frontend, {"key": ADMIN_KEY})
+        status, me, line, _ = await show(frontend, {"key": ADMIN_KEY})
         assert (status, me["scope"]) == (201, "admin")
-        assert (await as_browser(frontend, ADMIN_KEY, "/api/session"))[1] == me
-        assert (await as_browser(frontend, ADMIN_KEY, "/v1/models"))[0] == 200
+        cookie = secret_of(line)
+        assert (await as_browser(frontend, cookie, "/api/session"))[1] == me
+        assert (await as_browser(frontend, cookie, "/v1/models"))[0] == 200
         status, answer, _, _ = await show(frontend, {"name": "ada", "password": "long enough"})
         assert (status, answer["error"]["code"]) == (503, "store_unavailable")
-        status, answer = await as_browser(frontend, ADMIN_KEY, "/api/nodes")
+        status, answer = await as_browser(frontend, cookie, "/api/nodes")
         assert (status, answer["error"]["code"]) == (503, "store_unavailable")
 
 
@@ -46,6 +47,7 @@ async def test_a_frontend_that_loses_postgresql_keeps_the_page(wire: Wire, wired
     async with running_frontend(wired_url) as frontend:
         site = Site(frontend, tmp_path / "built")
         write_built(site.folder)
+        cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
         await wire.cut()
         assert [(await site.get(path))[0] for path in ("/app/", f"/app/{SCRIPT}", "/")] == [200] * 3
-        assert (await as_browser(frontend, ADMIN_KEY, "/api/session"))[0] == 200
+        assert (await as_browser(frontend, cookie, "/api/session"))[0] == 200

@@ -15,7 +15,7 @@ from typing import Any
 from corral.access import kept
 from corral.access.entries import Holder, NodeEntry
 from corral.access.secrets import hash_secret, is_secret
-from corral.domain.access import SESSION_PREFIX, Principal
+from corral.domain.access import Principal
 from corral.domain.cluster import Event
 from corral.domain.errors import BootSuperseded, NotAuthenticated, NotFound
 from corral.domain.node import Liveness, Node, NodeId
@@ -41,6 +41,8 @@ class Directory:
         self._keys: dict[str, Holder] = {}
         # By the secret itself: hashing it takes longer than everything else that is asked of a key. Goes with `_keys`.
         self._shown: dict[str | bytes, Holder] = {}
+        # The same holders by the ids of their keys, for the sessions that were opened with these. Goes with `_keys`.
+        self._holders: dict[str, Holder] = {}
         self._sessions: dict[str, Holder] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
         # Readings do not overtake each other: an older one must not bring a revoked key or a removed node back.
@@ -68,7 +70,7 @@ class Directory:
         if has_changed_users or "node.removed" in kinds or any(kind.startswith("key.") for kind in kinds):
             await self.load_keys()
             self._refused.clear()
-        logged = {event.key for event in events if event.kind.startswith("session.")}
+        logged = {event.key for event in events if event.kind.startswith("session.") or event.kind == "key.rotated"}
         if has_changed_users or logged:
             await self.load_sessions(None if has_changed_users else logged)
 
@@ -123,34 +125,32 @@ class Directory:
             self._refuse(hashed)
         raise NotAuthenticated(
             "This API key is not known, has expired or was revoked.",
-            hint="On the machine of `corral up` the key is in CORRAL_HOME/admin.key.",
+            hint="On the machine of `corral up` it is in CORRAL_HOME/admin.key; `corral keys recover` makes another.",
         )
 
     async def session(self, secret: str) -> Principal:
-        """Who shows this cookie: the user of a session, or the holder of the key that it is."""
-        if not secret.startswith(SESSION_PREFIX):
-            return await self._key_session(secret)
+        """Return who shows this cookie: the user of the session, or the holder of the key that opened it."""
         hashed = hash_secret(secret)
-        holder, now = self._sessions.get(hashed), self._clock.monotonic()
-        if holder is not None and holder.is_valid(now):
-            return holder.principal
-        if holder is None and not self._was_refused(hashed):
+        holder = self._sessions.get(hashed)
+        if holder is not None and not holder.is_valid(self._clock.monotonic()):
+            raise _session_ended()
+        found = None if holder is None else self._present(holder.principal)
+        if found is not None:
+            return found
+        if not self._was_refused(hashed):
             async with self._database.transaction() as tx:
                 row = await user_store.find_session(tx, hashed)
             if row is not None:
                 return row.principal
             self._refuse(hashed)
-        raise NotAuthenticated("This session has ended.", hint="Log in again.", code="session_ended")
+        raise _session_ended()
 
-    async def _key_session(self, key: str) -> Principal:
-        try:
-            return await self.principal(key)
-        except NotAuthenticated as error:
-            raise NotAuthenticated(
-                "This session has ended: its key is not known any more, has expired or was revoked.",
-                hint="Log in again.",
-                code="session_ended",
-            ) from error
+    def _present(self, owner: Principal) -> Principal | None:
+        """Return what the owner of a session may now; None: their key is not among those that work."""
+        if owner.is_session:
+            return owner
+        holder = self._holders.get(owner.key_id)
+        return holder.principal if holder is not None and holder.is_valid(self._clock.monotonic()) else None
 
     async def _second_look(self, node_id: str, secret: str | None) -> NodeEntry:
         hashed = hash_secret(f"{node_id}:{secret or ''}")
@@ -184,24 +184,39 @@ class Directory:
             async with self._database.transaction() as tx:
                 rows = await access_store.list_active_key_hashes(tx)
             now = self._clock.monotonic()
-            self._shown = {}
-            self._keys = {
-                hashed: Holder(principal, None if left_s is None else now + left_s)
-                for hashed, principal, left_s in rows
-            }
+            self._set_keys(
+                {
+                    hashed: Holder(principal, None if left_s is None else now + left_s)
+                    for hashed, principal, left_s in rows
+                }
+            )
 
-    async def load_sessions(self, users: Collection[str] | None = None) -> None:
-        """Read the sessions of these users anew; without users, everybody's."""
+    def _set_keys(self, keys: dict[str, Holder]) -> None:
+        self._keys, self._shown = keys, {}
+        self._holders = {}
+        for holder in keys.values():
+            # A key that was just rotated has two secrets; the first one is the present one and lasts longer.
+            self._holders.setdefault(holder.principal.key_id, holder)
+
+    async def load_sessions(self, owners: Collection[str] | None = None) -> None:
+        """Read the sessions of these users and keys anew; without any, everybody's."""
         async with self._session_reading:
             async with self._database.transaction() as tx:
-                rows = await user_store.list_sessions(tx, only=users)
+                rows = await user_store.list_sessions(tx, only=owners)
             now = self._clock.monotonic()
             others = {
                 hashed: holder
                 for hashed, holder in self._sessions.items()
-                if users is not None and holder.principal.user_id not in users
+                if owners is not None and _owner_id(holder.principal) not in owners
             }
             self._sessions = others | {row.hash: Holder(row.principal, now + row.left_s) for row in rows}
+
+    def hold_session(self, secret: str, principal: Principal, life_s: float, most: int) -> None:
+        """Take a session of a key here alone, while the registry is away; the next reading of sessions ends it."""
+        of_key = [hashed for hashed, holder in self._sessions.items() if holder.principal.key_id == principal.key_id]
+        for oldest in of_key[: max(0, len(of_key) + 1 - most)]:
+            del self._sessions[oldest]
+        self._sessions[hash_secret(secret)] = Holder(principal, self._clock.monotonic() + life_s)
 
     def to_kept(self) -> dict[str, Any]:
         """Everything in memory as plain data; see `kept.py`."""
@@ -215,7 +230,7 @@ class Directory:
     def from_kept(self, data: Mapping[str, Any]) -> None:
         """Begin with what an earlier frontend knew, until the registry can be read."""
         now = self._moment()
-        self._keys, self._shown = kept.holders_from_kept(data["keys"], now), {}
+        self._set_keys(kept.holders_from_kept(data["keys"], now))
         self._sessions = kept.holders_from_kept(data["sessions"], now)
         self._nodes = kept.nodes_from_kept(data["nodes"])
 
@@ -231,6 +246,19 @@ class Directory:
         self._refused.move_to_end(hashed)
         while len(self._refused) > REFUSALS_MAX:
             self._refused.popitem(last=False)
+
+
+def _owner_id(principal: Principal) -> str | None:
+    """Return the id of the user or key that a session of this principal belongs to."""
+    return principal.user_id if principal.is_session else principal.key_id
+
+
+def _session_ended() -> NotAuthenticated:
+    return NotAuthenticated(
+        "This session has ended: somebody logged out, its day is over, or its key does not work any more.",
+        hint="Log in again.",
+        code="session_ended",
+    )
 
 
 def _entry(node: Node) -> NodeEntry:

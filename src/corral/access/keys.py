@@ -7,23 +7,37 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypedDict
 
+import structlog
+
 from corral.access.secrets import hash_secret, make_secret, shown_prefix
 from corral.domain.access import ADMIN_KEY_PREFIX, ApiKey, KeyLimit, Scope, SecretState
 from corral.domain.errors import Conflict
 from corral.ports.runtime import Ids
 from corral.store import access as store
+from corral.store import access_users as user_store
 from corral.store import outbox
 from corral.store.database import Transaction
+
+log = structlog.get_logger(__name__)
+
+_REPLACE_GIVEN = "Set a key that works, or a secret that was never used before: the next start makes a key of it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWish:
     name: str
-    scope: Scope = Scope.ADMIN
+    scope: Scope = Scope.INFER
     user_id: str | None = None
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
     expires_in_s: float | None = None
+
+
+# Where somebody finds a key again when no admin key is left.
+WAY_BACK = (
+    "Afterwards `corral keys recover` makes a new admin key, on the machine of `corral up` or with the address of the"
+    " database."
+)
 
 
 class KeyChange(TypedDict, total=False):
@@ -38,16 +52,19 @@ class KeyChange(TypedDict, total=False):
 
 
 @asynccontextmanager
-async def keeping_a_way_in(tx: Transaction) -> AsyncIterator[None]:
-    """Whatever is done inside: if no admin key works after it, it is not done."""
+async def keeping_a_way_in(tx: Transaction, *, allows_none: bool = False, hint: str = "") -> AsyncIterator[None]:
+    """Raise `Conflict` at the end of the block if it has left no admin key that works, unless `allows_none`.
+
+    `hint` is told in addition to the advice to make another key first.
+    """
     # Two who take away the last two keys at once would each see the other's key.
     await store.lock_admin_keys(tx)
     before = await store.count_active_admin_keys(tx)
     yield
-    if before > 0 and await store.count_active_admin_keys(tx) == 0:
+    if not allows_none and before > 0 and await store.count_active_admin_keys(tx) == 0:
         raise Conflict(
-            "This is the last key that works; without it nobody could get in.",
-            hint="Make another first with `corral keys create`.",
+            "This is the last admin key that works; without it nobody could administer the cluster.",
+            hint=f"Make another first with `corral keys create NAME --admin`. {hint}".rstrip(),
             code="last_key",
         )
 
@@ -90,19 +107,22 @@ async def change_key(tx: Transaction, key_id: str, change: KeyChange, actor: str
 async def rotate_key(
     tx: Transaction, ids: Ids, key_id: str, actor: str, grace_s: float | None = None
 ) -> tuple[ApiKey, str]:
-    """The same key with a new secret; the old one stops working at once, or after the grace."""
+    """Give the key a new secret. The old one, and the sessions that it opened, end at once or after the grace."""
     before = await store.lock_key(tx, key_id)
     if before.state is SecretState.REVOKED:
         raise _stays_revoked()
     secret = make_secret(ADMIN_KEY_PREFIX, ids)
+    await store.retire_secrets(tx, key_id=key_id)
+    await user_store.shorten_sessions(tx, key_id, grace_s)
     key = await store.rotate_key(tx, key_id, hash_secret(secret), shown_prefix(secret), grace_s)
     await store.record(tx, actor, "key.rotate", key_id, key.name)
     await outbox.append(tx, "key.rotated", key_id, {"name": key.name})
     return key, secret
 
 
-async def revoke_key(tx: Transaction, key_id: str, actor: str) -> ApiKey:
-    async with keeping_a_way_in(tx):
+async def revoke_key(tx: Transaction, key_id: str, actor: str, *, allows_none: bool = False) -> ApiKey:
+    """Revoke the key for good. The last admin key that works is revoked only with `allows_none`."""
+    async with keeping_a_way_in(tx, allows_none=allows_none, hint=f"Or revoke it with ?last=true. {WAY_BACK}"):
         key = await store.revoke_key(tx, key_id)
     await store.record(tx, actor, "key.revoke", key_id, key.name)
     await outbox.append(tx, "key.revoked", key_id, {"name": key.name})
@@ -116,18 +136,29 @@ def _stays_revoked() -> Conflict:
 
 
 async def ensure_first_key(tx: Transaction, ids: Ids, given: str | None) -> str | None:
-    """At boot: the key from the settings is made valid; on an empty database without one, a key is made.
+    """At boot: make the key of the settings valid unless it was taken away; without one, make one on an empty database.
 
     Returns the secret only if it was made here and nobody has seen it yet.
     """
     if given is not None:
-        if await store.ensure_key(tx, _row(ids, "admin", given, "settings")):
-            await outbox.append(tx, "key.created", "admin", {"name": "admin"})
+        await _ensure_given(tx, ids, given)
         return None
     if await store.has_admin_key(tx):
         return None
-    _, secret = await create_key(tx, ids, KeyWish(name="admin"), "first start")
+    _, secret = await create_key(tx, ids, KeyWish(name="admin", scope=Scope.ADMIN), "first start")
     return secret
+
+
+async def _ensure_given(tx: Transaction, ids: Ids, given: str) -> None:
+    """Make the secret of the settings an admin key, unless a key has or had it: it may have been taken away since."""
+    if await store.is_retired(tx, hash_secret(given)):
+        log.warning("the admin key of the settings was replaced by a rotation and does not work", hint=_REPLACE_GIVEN)
+        return
+    row = _row(ids, "admin", given, "settings") | {"scope": Scope.ADMIN}
+    if await store.ensure_key(tx, row):
+        await outbox.append(tx, "key.created", "admin", {"name": "admin"})
+    elif await store.find_principal(tx, hash_secret(given)) is None:
+        log.warning("the admin key of the settings was revoked or has expired and does not work", hint=_REPLACE_GIVEN)
 
 
 async def issue_node_key(tx: Transaction, ids: Ids, node_id: str, node_name: str) -> str:

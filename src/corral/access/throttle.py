@@ -1,7 +1,8 @@
-"""How often something may be tried in a minute: wrong passwords, by name. In memory of one frontend, bounded."""
+"""How often something may be tried in a minute: wrong passwords and keys. In memory of one frontend, bounded."""
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from collections import OrderedDict
 
@@ -38,3 +39,22 @@ class Throttle:
 
     def forget(self, name: str) -> None:
         self._seen.pop(name, None)
+
+    def take_back(self, name: str) -> None:
+        """Forget the last try alone: it was a good one, and says nothing about those before it."""
+        tries = self._seen.get(name)
+        if tries:
+            tries.pop()
+
+
+def network_of(address: str) -> str:
+    """Return what tries from this address are counted by: itself, or its /64, which is one customer's in IPv6."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))

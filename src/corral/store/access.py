@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -14,7 +14,7 @@ from corral.domain.access import ApiKey, JoinToken, KeyLimit, Principal, Scope, 
 from corral.domain.errors import NotFound
 from corral.store.database import Transaction, as_uuid
 from corral.store.schema import NOW, api_keys, audit, idempotency_keys, join_tokens
-from corral.store.tenant_schema import key_limits, users
+from corral.store.tenant_schema import key_limits, retired_secrets, users
 
 _HAS_PREVIOUS = func.coalesce(api_keys.c.previous_until > func.corral_now(), literal(value=False))
 _LIMIT_FIELDS = tuple(field.name for field in fields(KeyLimit))
@@ -182,6 +182,19 @@ async def ensure_key(tx: Transaction, values: dict[str, Any]) -> bool:
     return made.one_or_none() is not None
 
 
+async def retire_secrets(tx: Transaction, *, key_id: str | None = None, user_id: str | None = None) -> None:
+    """Remember the present secret of this key, or of all keys of this user: no start makes a key of it again."""
+    whose = api_keys.c.id == key_id if key_id is not None else api_keys.c.user_id == user_id
+    hashes = select(api_keys.c.hash).where(whose)
+    statement = postgres_insert(retired_secrets).from_select(["hash"], hashes).on_conflict_do_nothing()
+    await tx.execute(statement)
+
+
+async def is_retired(tx: Transaction, secret_hash: str) -> bool:
+    """Whether a key had this secret and has it no more."""
+    return bool((await tx.execute(select(exists().where(retired_secrets.c.hash == secret_hash)))).scalar())
+
+
 async def has_admin_key(tx: Transaction) -> bool:
     of_admins = api_keys.c.node_id.is_(None) & (api_keys.c.scope == Scope.ADMIN)
     return bool((await tx.execute(select(exists().where(of_admins)))).scalar())
@@ -260,6 +273,12 @@ async def find_principal(tx: Transaction, secret_hash: str) -> Principal | None:
     if row is None or row.state != SecretState.ACTIVE:
         return None
     return _to_principal(row)
+
+
+async def list_active_principals(tx: Transaction, key_ids: Collection[str]) -> dict[str, Principal]:
+    """Return the holders of those of these keys that work now, by the key's id."""
+    rows = await tx.execute(_keys().where(api_keys.c.id.in_([as_uuid(key_id) for key_id in key_ids])))
+    return {row.id: _to_principal(row) for row in rows if row.state == SecretState.ACTIVE}
 
 
 async def list_active_key_hashes(tx: Transaction) -> list[tuple[str, Principal, float | None]]:

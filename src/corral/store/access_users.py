@@ -1,4 +1,4 @@
-"""Users, and the sessions of those who came in with a password or by a provider. A session is kept as a hash only."""
+"""Users, and the sessions of users and of keys that were shown by a browser. A session is kept as a hash only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.access import SESSION_KEY_PREFIX, Principal, Scope, User
 from corral.domain.errors import Conflict, NotFound
+from corral.store import access as access_store
 from corral.store.database import Transaction, as_uuid
 from corral.store.schema import NOW
 from corral.store.tenant_schema import sessions, users
@@ -90,6 +91,7 @@ async def set_disabled(tx: Transaction, user_id: str, *, disabled: bool) -> None
 
 async def delete_user(tx: Transaction, user_id: str) -> None:
     """Their keys and sessions go with them."""
+    await access_store.retire_secrets(tx, user_id=user_id)
     await tx.execute(delete(users).where(users.c.id == user_id))
 
 
@@ -98,16 +100,18 @@ async def insert_session(tx: Transaction, values: dict[str, Any], life_s: float)
     await tx.execute(insert(sessions).values(**values, expires_at=ends))
 
 
-async def prune_sessions(tx: Transaction, user_id: str, most: int) -> None:
-    """Take away what has run out, anybody's, and of this user all but the newest `most`."""
-    newest = select(sessions.c.hash).where(sessions.c.user_id == user_id).order_by(sessions.c.created_at.desc())
-    too_many = (sessions.c.user_id == user_id) & sessions.c.hash.not_in(newest.limit(most))
+async def prune_sessions(tx: Transaction, owner_id: str, most: int) -> None:
+    """Take away what has run out, anybody's, and of this user or key all but the newest `most`."""
+    is_owners = _is_of([owner_id])
+    newest = select(sessions.c.hash).where(is_owners).order_by(sessions.c.created_at.desc())
+    too_many = is_owners & sessions.c.hash.not_in(newest.limit(most))
     await tx.execute(delete(sessions).where((sessions.c.expires_at <= func.corral_now()) | too_many))
 
 
 async def delete_session(tx: Transaction, session_hash: str) -> str | None:
-    """Whose it was."""
-    gone = await tx.execute(delete(sessions).where(sessions.c.hash == session_hash).returning(sessions.c.user_id))
+    """Delete the session; return the id of the user or key that it belonged to, None if there was no such session."""
+    owner = func.coalesce(sessions.c.user_id, sessions.c.key_id)
+    gone = await tx.execute(delete(sessions).where(sessions.c.hash == session_hash).returning(owner))
     return gone.scalar_one_or_none()
 
 
@@ -115,12 +119,35 @@ async def delete_sessions(tx: Transaction, user_id: str) -> None:
     await tx.execute(delete(sessions).where(sessions.c.user_id == user_id))
 
 
-def _valid() -> Select[Any]:
-    left = func.extract("epoch", sessions.c.expires_at - func.corral_now())
+async def shorten_sessions(tx: Transaction, key_id: str, left_s: float | None) -> None:
+    """End the sessions of this key within `left_s` seconds, or now if that is None."""
+    of_key = sessions.c.key_id == as_uuid(key_id)
+    if left_s is None:
+        await tx.execute(delete(sessions).where(of_key))
+        return
+    end = func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, left_s)
+    await tx.execute(update(sessions).where(of_key).values(expires_at=func.least(sessions.c.expires_at, end)))
+
+
+def _is_of(owners: Collection[str]) -> ColumnElement[bool]:
+    ids = [as_uuid(owner) for owner in owners]
+    return sessions.c.user_id.in_(ids) | sessions.c.key_id.in_(ids)
+
+
+_LEFT_S = func.extract("epoch", sessions.c.expires_at - func.corral_now()).label("left_s")
+
+
+def _of_users() -> Select[Any]:
     return (
-        select(sessions.c.hash, users.c.id, users.c.name, users.c.scope, left.label("left_s"))
+        select(sessions.c.hash, users.c.id, users.c.name, users.c.scope, _LEFT_S)
         .select_from(sessions.join(users, users.c.id == sessions.c.user_id))
         .where(sessions.c.expires_at > func.corral_now(), users.c.disabled_at.is_(None))
+    )
+
+
+def _of_keys() -> Select[Any]:
+    return select(sessions.c.hash, sessions.c.key_id, _LEFT_S).where(
+        sessions.c.expires_at > func.corral_now(), sessions.c.key_id.is_not(None)
     )
 
 
@@ -129,12 +156,23 @@ def _to_session(row: Any) -> SessionRow:
     return SessionRow(hash=row.hash, principal=principal, left_s=float(row.left_s))
 
 
+async def _read_sessions(tx: Transaction, condition: ColumnElement[bool]) -> list[SessionRow]:
+    found = [_to_session(row) for row in await tx.execute(_of_users().where(condition))]
+    of_keys = (await tx.execute(_of_keys().where(condition))).all()
+    # What a key may, and whether it still works, is decided where keys are read.
+    holders = await access_store.list_active_principals(tx, {row.key_id for row in of_keys}) if of_keys else {}
+    found += [
+        SessionRow(hash=row.hash, principal=holders[row.key_id], left_s=float(row.left_s))
+        for row in of_keys
+        if row.key_id in holders
+    ]
+    return found
+
+
 async def find_session(tx: Transaction, session_hash: str) -> SessionRow | None:
-    row = (await tx.execute(_valid().where(sessions.c.hash == session_hash))).one_or_none()
-    return None if row is None else _to_session(row)
+    return next(iter(await _read_sessions(tx, sessions.c.hash == session_hash)), None)
 
 
 async def list_sessions(tx: Transaction, *, only: Collection[str] | None = None) -> list[SessionRow]:
-    """Those that are valid now, of everybody or of these users."""
-    wanted = _valid() if only is None else _valid().where(sessions.c.user_id.in_([as_uuid(user) for user in only]))
-    return [_to_session(row) for row in await tx.execute(wanted)]
+    """Return the sessions that are valid now: all, or those of these users and keys."""
+    return await _read_sessions(tx, true() if only is None else _is_of(only))

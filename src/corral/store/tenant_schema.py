@@ -44,10 +44,21 @@ sessions = Table(
     "sessions",
     metadata,
     Column("hash", String(64), primary_key=True),
-    Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
+    # Whose it is: a user who came in with a password or by a provider, or a key that was shown.
+    Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE"), index=True),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("expires_at", TIME, nullable=False),
     Column("user_agent", String(255), nullable=False, server_default=""),
+    Column("key_id", ID, ForeignKey("api_keys.id", ondelete="CASCADE"), index=True),
+    CheckConstraint("num_nonnulls(user_id, key_id) = 1", name="owner"),
+)
+
+# Secrets of keys that were replaced, or that went with their users. Never pruned: 64 characters for each rotation.
+retired_secrets = Table(
+    "retired_secrets",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("retired_at", TIME, nullable=False, server_default=NOW),
 )
 
 key_limits = Table(

@@ -86,7 +86,7 @@ class KeyIn(Strict):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"name": "ci", "expires_in_s": 7_776_000},
+                {"name": "ci", "scope": "operate", "expires_in_s": 7_776_000},
                 {
                     "name": "shop",
                     "scope": "infer",
@@ -98,7 +98,7 @@ class KeyIn(Strict):
     )
 
     name: Label = Field(examples=["ci"])
-    scope: Scope = Field(default=Scope.ADMIN, description=SCOPES)
+    scope: Scope = Field(default=Scope.INFER, description=SCOPES)
     user: str | None = Field(default=None, max_length=255, description="Whose it is; it can do no more than they may.")
     models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: every model.")
     limits: LimitsIn = Field(default=[])
@@ -148,7 +148,7 @@ class KeyOut(Lenient):
     limits: list[LimitOut] = Field(default=[])
     previous_until: datetime | None = Field(default=None, description="The secret before this one works until then.")
     last_used_at: datetime | None = Field(
-        default=None, description="When it last asked a model, as far as that is counted; null: never."
+        default=None, description="When it was last used, to about a minute; null: never."
     )
 
 

@@ -3341,7 +3341,7 @@ export interface components {
             name: string;
             /**
              * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
-             * @default admin
+             * @default infer
              */
             scope: components["schemas"]["Scope"];
             /**
@@ -3370,7 +3370,7 @@ export interface components {
             key: string;
             /**
              * Last Used At
-             * @description When it last asked a model, as far as that is counted; null: never.
+             * @description When it was last used, to about a minute; null: never.
              */
             last_used_at?: string | null;
             /**
@@ -3430,7 +3430,7 @@ export interface components {
             id: string;
             /**
              * Last Used At
-             * @description When it last asked a model, as far as that is counted; null: never.
+             * @description When it was last used, to about a minute; null: never.
              */
             last_used_at?: string | null;
             /**
@@ -7153,7 +7153,10 @@ export interface operations {
     };
     revoke_key_api_keys__key_id__delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Revoke it also if no other admin key works. */
+                last?: boolean;
+            };
             header?: never;
             path: {
                 key_id: string;

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from corral.access import keys
 from corral.api.idempotency import once
@@ -17,11 +18,12 @@ from corral.store.database import Transaction
 from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, LimitIn, RotateIn
 
 router = APIRouter(prefix="/api", tags=["access"])
+LastIn = Annotated[bool, Query(description="Revoke it also if no other admin key works.")]
 
 
 @router.post("/keys", status_code=201, response_model=KeyMade)
 async def create_key(request: Request, parts: PartsIn, admin: AdminIn, body: KeyIn) -> Response:
-    """An API key. The secret is in this answer and nowhere else."""
+    """An API key, for asking models unless `scope` says more. The secret is in this answer and nowhere else."""
 
     async def work(tx: Transaction) -> KeyMade:
         wish = keys.KeyWish(
@@ -79,7 +81,7 @@ async def rotate_key(
     request: Request, parts: PartsIn, admin: AdminIn, key_id: str, body: RotateIn | None = None
 ) -> Response:
     """A new secret for the same key. The old one stops working after the grace; without one here before this answer,
-    elsewhere a moment later."""
+    elsewhere a moment later. Sessions that were opened with the old one end with it."""
     grace_s = body.grace_s if body else None
 
     async def work(tx: Transaction) -> KeyMade:
@@ -88,14 +90,17 @@ async def rotate_key(
 
     answer = await once(request, parts.database, admin, work)
     await parts.directory.load_keys()
+    await parts.directory.load_sessions({key_id})
     return answer
 
 
 @router.delete("/keys/{key_id}")
-async def revoke_key(parts: PartsIn, admin: AdminIn, key_id: str) -> KeyOut:
-    """The key stops working: here before this answer, on the other frontends a moment later."""
+async def revoke_key(parts: PartsIn, admin: AdminIn, key_id: str, *, last: LastIn = False) -> KeyOut:
+    """The key stops working: here before this answer, on the other frontends a moment later. Sessions that were opened
+    with it end. The last admin key that works is refused with 409 `last_key`, unless `last=true` says that it is meant.
+    """
     async with parts.database.transaction() as tx:
-        revoked = await keys.revoke_key(tx, key_id, admin.name)
+        revoked = await keys.revoke_key(tx, key_id, admin.name, allows_none=last)
     await parts.directory.load_keys()
     return KeyOut(**asdict(revoked))
 

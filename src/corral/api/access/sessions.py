@@ -16,17 +16,18 @@ _NO_SESSION = "There is no session."
 
 @router.post("/session", status_code=201)
 async def log_in(request: Request, response: Response, parts: PartsIn, body: LoginIn) -> MeOut:
-    """Come in with name and password, or with a key; the answer sets the cookie of a session of 24 hours. A session
-    that was opened with a key ends at once when that is revoked. After five wrong passwords a minute for one name, or
-    five wrong keys from one address: 429."""
+    """Come in with name and password, or with a key; the answer sets the cookie of a session of 24 hours, never the key
+    itself. A session that was opened with a key ends at once when that is revoked or rotated. 429 after five wrong
+    passwords a minute for one name from one address, twenty for all names from one, or five wrong keys from one."""
+    address = request.client.host if request.client else ""
+    user_agent = request.headers.get("user-agent", "")
     if body.key is not None:
-        address = request.client.host if request.client else ""
-        principal = await parts.sessions.show_key(parts.directory, body.key, address)
-        give_cookie(request, response, parts, body.key)
-        return await who_am_i(principal)
+        of_key = await parts.sessions.enter_with_key(parts.directory, body.key, address, user_agent)
+        give_cookie(request, response, parts, of_key.secret)
+        return await who_am_i(of_key.principal)
     assert body.name is not None, "the body was checked"
     assert body.password is not None, "the body was checked"
-    opened = await parts.sessions.log_in(body.name, body.password, request.headers.get("user-agent", ""))
+    opened = await parts.sessions.log_in(body.name, body.password, address, user_agent)
     await parts.directory.load_sessions({opened.user.id})
     give_cookie(request, response, parts, opened.secret)
     return await who_am_i(await parts.directory.session(opened.secret))
@@ -49,10 +50,10 @@ async def show_session(request: Request, parts: PartsIn) -> MeOut:
 async def log_out(request: Request, response: Response, parts: PartsIn) -> None:
     """End the session of this browser: here before this answer, elsewhere a moment later."""
     secret = _cookie(request)
-    principal = await who(request, parts)
-    await parts.sessions.log_out(secret)
-    if principal.user_id is not None:
-        await parts.directory.load_sessions({principal.user_id})
+    await who(request, parts)
+    owner_id = await parts.sessions.log_out(secret)
+    if owner_id is not None:
+        await parts.directory.load_sessions({owner_id})
     response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
 
 

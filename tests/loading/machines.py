@@ -8,7 +8,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from corral.adapters.system import SystemIds
+from corral.adapters.nats.authority import Authority
+from corral.adapters.nats.connection import Endpoint
+from corral.adapters.nats.credentials import UserMinter
+from corral.adapters.nats.revocation import RevocationKeys, Revoker
+from corral.adapters.system import SystemClock, SystemIds
+from corral.app.credentials import NodeCredentials
 from corral.bus.messages import (
     BlobPlace,
     DeleteModel,
@@ -26,6 +31,7 @@ from corral.bus.messages import (
 from corral.bus.subjects import JOB_EVENT, OPERATION_DELTA
 from corral.domain.model import ModelFacts, ModelFile, StoredFile
 from corral.domain.node import NodeId
+from corral.loading.load_tickets import LoadTickets
 from corral.loading.service import Loading, LoadingOptions, LoadingWorld
 from corral.operations.deltas import Deltas
 from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
@@ -37,6 +43,19 @@ from tests.operations.fake_bus import BOOT, FakeBus, FakeWorker, Hub
 from tests.operations.scene import catalog, put_nodes, sql
 
 GIB = 1024**3
+AUTHORITY = Authority.create()
+MINTER = UserMinter(AUTHORITY.account_seed)
+CREDENTIALS = NodeCredentials(
+    MINTER,
+    Revoker(
+        Endpoint(urls=("nats://127.0.0.1:1",), client_name="nobody"),
+        RevocationKeys(account_public=MINTER.account_public),
+        clock=SystemClock(),
+    ),
+    ttl_s=600,
+    clock=SystemClock(),
+)
+TICKETS = LoadTickets(credentials=CREDENTIALS)
 
 
 @dataclass
@@ -49,6 +68,8 @@ class ModelWorker(FakeWorker):
     deleted: list[str] = field(default_factory=list)
     # What it says instead of ending a process.
     stop_problem: str = ""
+    # What its engines are started with, beyond what they are told.
+    engine_values: dict[str, Any] = field(default_factory=dict)
     # Loads are done as soon as they are accepted.
     is_quick: bool = False
 
@@ -82,7 +103,14 @@ class ModelWorker(FakeWorker):
         return JobAccepted(boot_id=BOOT, job=self.jobs[command.job_id])
 
     def _done(self, command: LoadModel) -> JobEvent:
-        process = self.run(command.model, command.replica, command.revision, operation_id=command.operation_id)
+        process = self.run(
+            command.model,
+            command.replica,
+            command.revision,
+            operation_id=command.operation_id,
+            ticket=command.ticket,
+            **self.engine_values,
+        )
         return replace(
             self.jobs[command.job_id],
             seq=self.jobs[command.job_id].seq + 1,
@@ -100,13 +128,14 @@ class ModelWorker(FakeWorker):
         )
 
     def run(self, model: str, index: int, revision: str, **more: Any) -> RunningProcess:
-        """A process, whoever has started it."""
+        """A process that the cluster has asked for, unless `more` says otherwise."""
         values: dict[str, Any] = {
             "backend": "cpu-engine",
             "version": "2.0",
             "address": f"127.0.0.1:{9000 + len(self.processes)}",
             "pid": 1,
             "engine_key": "secret",
+            "ticket": TICKETS.issue(NodeId(self.node), model, index, revision),
         } | more
         process = RunningProcess(key=f"{model}#{index}", model=model, replica=index, revision=revision, **values)
         self.processes[process.key] = process
@@ -210,6 +239,7 @@ class LoadFrontend:
                 ids=SystemIds(),
                 catalog=catalog(database),
                 library=self.library,
+                credentials=CREDENTIALS,
             ),
             LoadingOptions(frontend_id=name, **options),
         )
@@ -270,6 +300,7 @@ class LoadFrontend:
 async def machines(database: Database, hub: Hub, *names: str, **columns: Any) -> list[ModelWorker]:
     """Nodes with workers. `columns` are SQL."""
     values = {"cpu_threads": "8", "total_ram": str(64 * GIB), "available_ram": str(32 * GIB)} | columns
+    values.setdefault("address", "'127.0.0.1:50050'")
     values.setdefault("http_address", "'127.0.0.1:50050'")
     nodes = await put_nodes(database, *names, **values)
     found = []

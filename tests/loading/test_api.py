@@ -9,6 +9,8 @@ import pytest
 from corral.adapters.system import SystemClock, SystemIds
 from corral.client import CorralClient
 from corral.domain.errors import NotFound
+from corral.domain.node import NodeId
+from corral.loading.load_tickets import LoadTickets
 from corral.wire.loads import LoadIn
 from tests.loading.scene import put_loaded, put_model, rows
 from tests.operations.driving import use_small_catalog
@@ -157,6 +159,9 @@ async def test_a_worker_reports_what_it_runs_and_only_for_itself(frontend: Runni
         "revision": model.run_hash,
         "engine_key": "secret",
         "ram_bytes": 5,
+        "ticket": LoadTickets(credentials=frontend.core.parts.credentials).issue(
+            NodeId(node.id), "chat", 0, model.run_hash
+        ),
     }
     blob = {"sha256": "a" * 64, "size_bytes": 5, "is_whole": True}
     body = {"boot_id": node.boot_id, "processes": [process], "models": [{"name": "chat"}], "blobs": [blob]}

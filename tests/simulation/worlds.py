@@ -125,6 +125,9 @@ class OpaqueCredentials:
     def ticket(self, reader: str, scope: str, *, audience: str = "*", ttl_s: float) -> str:
         return f"ticket {reader} {scope} {audience} {ttl_s}"
 
+    def is_valid_ticket(self, text: str, *, reader: str, scope: str, audience: str) -> bool:
+        return text.startswith(f"ticket {reader} {scope} {audience} ")
+
     def ticket_key(self) -> str:
         return ""
 

@@ -9,9 +9,15 @@ import pytest
 from corral.worker.address import advertise, join_host, outward_host
 
 
-def _advertised(wanted: str | None, http_host: str = "0.0.0.0", *frontends: str) -> tuple[str, str]:
+def _advertised(
+    wanted: str | None, http_host: str = "0.0.0.0", *frontends: str, engine_host: str = "0.0.0.0"
+) -> tuple[str, str]:
     found = advertise(
-        wanted=wanted, http_host=http_host, http_port=9001, frontends=frontends or ("http://127.0.0.1:8080",)
+        wanted=wanted,
+        engine_host=engine_host,
+        http_host=http_host,
+        http_port=9001,
+        frontends=frontends or ("http://127.0.0.1:8080",),
     )
     return found.address, found.http_address
 
@@ -34,6 +40,12 @@ def test_a_given_address_wins_and_gets_the_port_that_it_lacks(wanted: str, addre
 
 def test_a_port_that_is_open_on_one_address_only_is_advertised_there():
     assert _advertised("gpu-a:7000", "127.0.0.1") == ("gpu-a:7000", "127.0.0.1:9001")
+
+
+@pytest.mark.behaviour("LOAD-62")
+def test_worker_registers_the_one_address_that_its_engines_listen_on():
+    assert _advertised(None, engine_host="10.0.0.7")[0] == "10.0.0.7:9001"
+    assert _advertised("gpu-a:7000", engine_host="10.0.0.7")[0] == "gpu-a:7000"
 
 
 def test_a_frontend_that_cannot_be_looked_up_is_passed_over():

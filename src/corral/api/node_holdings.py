@@ -16,8 +16,9 @@ router = APIRouter(prefix="/api/node", tags=["node self-service"])
 
 @router.post("/{node_id}/holdings")
 async def report_holdings(request: Request, parts: PartsIn, node_id: str, body: HoldingsIn) -> TakenOut:
-    """Everything that runs and lies on a node, at once. Processes that nobody knew of are adopted if they are what
-    their model is now, else they are ended; what was reported twice without a process that is registered is gone."""
+    """Everything that runs and lies on a node, at once. A process that is not registered is adopted if this cluster has
+    asked the node to run it (`ticket`), it is at the node's own address, and it is what its model and the model's rule
+    ask for now; else it is ended. What was reported twice without a process that is registered is gone."""
     node = await parts.directory.node(node_id, bearer(request), boot_id=body.boot_id)
     taken = await parts.loading.take_holdings(
         Holdings(
@@ -58,4 +59,5 @@ def _process(item: ProcessIn) -> RunningProcess:
         vram_bytes=item.vram_bytes,
         ram_bytes=item.ram_bytes,
         engine_key=item.engine_key,
+        ticket=item.ticket,
     )

@@ -1,6 +1,6 @@
 """Bus credentials of nodes: minted from the account's seed, revoked in the background when a node is removed.
 
-Tickets for files are signed with the same seed.
+Tickets for files and for loads are signed with the same seed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import structlog
 from corral.adapters.nats.credentials import UserMinter
 from corral.adapters.nats.revocation import Revoker
 from corral.bus.subjects import Role
+from corral.domain.errors import CorralError
 from corral.domain.node import Node, NodeType
 from corral.ports.credentials import ANYWHERE, BusCredential
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
-from corral.transfer.tickets import Ticket, sign_ticket
+from corral.transfer.tickets import Ticket, sign_ticket, verify_ticket
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +51,15 @@ class NodeCredentials:
         expires_at = math.ceil(self._clock.wall().timestamp() + ttl_s)
         ticket = Ticket(reader=reader, scope=scope, expires_at=expires_at, audience=audience)
         return sign_ticket(ticket, self._minter.sign)
+
+    def is_valid_ticket(self, text: str, *, reader: str, scope: str, audience: str) -> bool:
+        try:
+            ticket = verify_ticket(
+                text, self._minter.account_public, audience=audience, scopes=(scope,), now=self._clock.wall()
+            )
+        except CorralError:
+            return False
+        return ticket.reader == reader
 
     def ticket_key(self) -> str:
         return self._minter.account_public

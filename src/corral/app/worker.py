@@ -309,10 +309,8 @@ def _engines_reached_at(settings: WorkerSettings) -> str:
     """The host under which others find what listens on `engine_host`."""
     if settings.engine_host not in EVERYWHERE:
         return settings.engine_host
-    advertised = advertise(
-        wanted=settings.address, http_host=settings.engine_host, http_port=0, frontends=frontend_urls(settings.join)
-    )
-    return advertised.http_address.rpartition(":")[0].strip("[]")
+    advertised = _advertised(settings, 0, frontend_urls(settings.join))
+    return advertised.address.rpartition(":")[0].strip("[]")
 
 
 def _profile(settings: WorkerSettings, boot_id: str) -> Profile:
@@ -330,7 +328,13 @@ def _profile(settings: WorkerSettings, boot_id: str) -> Profile:
 
 
 def _advertised(settings: WorkerSettings, port: int, urls: tuple[str, ...]) -> Advertised:
-    return advertise(wanted=settings.address, http_host=settings.http_host, http_port=port, frontends=urls)
+    return advertise(
+        wanted=settings.address,
+        engine_host=settings.engine_host,
+        http_host=settings.http_host,
+        http_port=port,
+        frontends=urls,
+    )
 
 
 def bus_opener(

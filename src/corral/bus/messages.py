@@ -98,6 +98,8 @@ class StartBackend:
     revision: str = ""
     operation_id: str = ""
     ready_s: float | None = None
+    # The ticket of the load; told again with the process (`RunningProcess.ticket`).
+    ticket: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,8 @@ class LoadModel:
     # How long the engine may take until it is ready. None: what its manifest says.
     ready_s: float | None = None
     operation_id: str = ""
+    # Signed by the frontends: this node was asked to run this replica of this run hash.
+    ticket: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,6 +371,8 @@ class RunningProcess:
     ram_bytes: int | None = None
     # What to show to it; empty if it checks nothing.
     engine_key: str = field(default="", repr=False)
+    # The ticket that its load came with: without one, a process that no row knows is not adopted.
+    ticket: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

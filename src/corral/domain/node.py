@@ -81,6 +81,8 @@ class Node:
     version: str = ""
     address: str = ""
     http_address: str = ""
+    # Where its last registration came from; a proxy in between is all that is seen of it.
+    seen_address: str = ""
     bus_public_key: str | None = None
     hardware: Hardware = field(default_factory=Hardware)
 

@@ -1,26 +1,33 @@
 """What a worker says that it runs and holds, held against the registry, in both directions.
 
-    listed, with a row          confirmed; a new address is taken over
-    listed, without a row       as its model is now: adopted, and gets requests. Else it is nobody's, and is stopped
+    listed, with a row          confirmed; a new port is taken over
+    listed, without a row       with the ticket of its load, at the node's own address, and as its model and the rule of
+                                the model are now: adopted, and gets requests. Else it is nobody's, and is stopped
     a row, not listed twice     its process is gone, and so is the row
     started by hand             left alone
 
-Only the present process of a node is heard. Guarantees: no answer removes nothing, and being busy is no reason for
-anything: a process that is listed is there. Nodes are locked before replicas, and operations not at all.
+Only the present process of a node is heard. Guarantees: a worker cannot bring a process into service that the cluster
+has not asked it to run, nor send requests to another host (`loading/load_tickets.py`). No answer removes nothing, and
+being busy is no reason for anything: a process that is listed is there. Nodes are locked before replicas, and
+operations not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from corral.bus.messages import RunningProcess
 from corral.domain.errors import BootSuperseded, NotFound
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState
+from corral.loading.load_tickets import LoadTickets
+from corral.policy.labels import matches
+from corral.policy.node_addresses import foreign_address_sentence, is_own_address
 from corral.ports.runtime import Ids
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
+from corral.store import rules as rule_store
 from corral.store import staged as store
 from corral.store.database import Database, Transaction, as_uuid
 
@@ -61,7 +68,7 @@ class Taken:
     removed: tuple[str, ...] = ()
 
 
-async def take(database: Database, ids: Ids, report: Holdings) -> Taken:
+async def take(database: Database, ids: Ids, tickets: LoadTickets, report: Holdings) -> Taken:
     """Write down one report."""
     async with database.transaction() as tx:
         node = (await node_store.lock_nodes(tx, [report.node_id])).get(report.node_id)
@@ -74,7 +81,7 @@ async def take(database: Database, ids: Ids, report: Holdings) -> Taken:
         if node.approved_at is None or node.type is not NodeType.BACKEND:
             return Taken()
         await _take_files(tx, report)
-        taken = await _take_processes(tx, ids, node, report.processes)
+        taken = await _take_processes(tx, ids, tickets, node, report.processes)
         await store.note_holdings(tx, node.id)
     return taken
 
@@ -86,16 +93,24 @@ async def _take_files(tx: Transaction, report: Holdings) -> None:
         await store.replace_files(tx, report.node_id, report.files)
 
 
-async def _take_processes(tx: Transaction, ids: Ids, node: Node, processes: Sequence[RunningProcess]) -> Taken:
+async def _take_processes(
+    tx: Transaction, ids: Ids, tickets: LoadTickets, node: Node, processes: Sequence[RunningProcess]
+) -> Taken:
     rows = await replica_store.list_replicas(tx, node.id)
-    hashes = await store.run_hashes(tx, [process.model for process in processes])
     known = {(row.model, row.index) for row in rows}
+    unknown = {process.model for process in processes if (process.model, process.replica) not in known}
+    check = AdoptionCheck(
+        node=node,
+        hashes=await store.run_hashes(tx, unknown),
+        selectors=await rule_store.list_selectors(tx, unknown),
+        is_asked_for=lambda process: tickets.is_valid(node.id, process),
+    )
     ended: set[tuple[str, int, str]] = set()
-    if any((process.model, process.replica) not in known for process in processes):
+    if unknown:
         # A report that was on its way while a process was ended still lists it.
         ended = await replica_store.list_just_ended(tx, node.id, LATE_S)
     there = [one for one in processes if (one.model, one.replica, one.address) not in ended]
-    settled = settle(node, rows, there, hashes)
+    settled = settle(rows, there, check)
     await store.confirm(tx, settled.confirmed)
     for replica in settled.corrected:
         await store.correct(tx, replica)
@@ -111,10 +126,43 @@ async def _take_processes(tx: Transaction, ids: Ids, node: Node, processes: Sequ
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionCheck:
+    """Decides whether a process that no row knows may be adopted, and whether one that a row knows may have moved.
+
+    `hashes`: the run hashes of models that may be loaded, by name. `selectors`: those of the rules, by model.
+    """
+
+    node: Node
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    selectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    is_asked_for: Callable[[RunningProcess], bool] = lambda _: False
+
+    def find_refusal(self, process: RunningProcess) -> str:
+        """Return why this process is not adopted; '' if it may be."""
+        current = self.hashes.get(process.model)
+        if current is None:
+            return f"There is no model {process.model}, or it is disabled."
+        if current != process.revision:
+            return "It was loaded before the model was edited."
+        if self.node.drained_at is not None:
+            return "The node was drained."
+        if not matches(self.selectors.get(process.model, {}), self.node.label_map):
+            return "The rule of the model does not allow this node."
+        if (process.address or process.state == _READY) and not self.is_own(process):
+            return self.foreign_sentence(process)
+        return "" if self.is_asked_for(process) else "It has no valid ticket of a load on this node."
+
+    def is_own(self, process: RunningProcess) -> bool:
+        return is_own_address(self.node, process.address)
+
+    def foreign_sentence(self, process: RunningProcess) -> str:
+        return foreign_address_sentence(self.node.name, self.node.address, process.address)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Sorting:
-    node: Node
-    hashes: Mapping[str, str]
+    check: AdoptionCheck
     confirmed: list[str] = field(default_factory=list)
     corrected: list[Replica] = field(default_factory=list)
     adopted: list[Replica] = field(default_factory=list)
@@ -133,28 +181,22 @@ class _Sorting:
         if is_other:
             reason = "Its process was loaded as something else."
             self.corrected.append(replace(_as_running(row, process), state=_S.UNLOADING, stop_reason=reason))
+        elif has_moved and not self.check.is_own(process):
+            reason = self.check.foreign_sentence(process)
+            self.corrected.append(replace(_as_running(row, process), state=_S.UNLOADING, stop_reason=reason))
         elif has_moved:
             self.corrected.append(_as_running(row, process))
 
     def unknown(self, process: RunningProcess) -> None:
-        wanted = self.hashes.get(process.model)
-        reason = ""
-        if wanted is None:
-            reason = f"There is no model {process.model}, or it is disabled."
-        elif wanted != process.revision:
-            reason = "It was loaded before the model was edited."
-        elif self.node.drained_at is not None:
-            reason = "The node was drained."
-        elif process.state != _READY:
+        reason = self.check.find_refusal(process)
+        if not reason and process.state != _READY:
             return  # It is as it should be and not ready: adopted when it is.
-        self.adopted.append(_found(self.node, process, reason))
+        self.adopted.append(_found(self.check.node, process, reason))
 
 
-def settle(
-    node: Node, rows: Sequence[Replica], processes: Sequence[RunningProcess], hashes: Mapping[str, str]
-) -> Settled:
-    """`hashes`: the run hashes of the models that these processes name, as far as there are such models."""
-    sorting = _Sorting(node=node, hashes=hashes)
+def settle(rows: Sequence[Replica], processes: Sequence[RunningProcess], check: AdoptionCheck) -> Settled:
+    """Return what a report of these processes means for the rows of its node."""
+    sorting = _Sorting(check=check)
     by_place = {(row.model, row.index): row for row in rows}
     listed: set[str] = set()
     for process in processes:

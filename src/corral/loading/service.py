@@ -24,6 +24,7 @@ from corral.loading.kinds.files import FileNeeds, is_somewhere
 from corral.loading.kinds.load import BUSY_LOOKS, LoadKind
 from corral.loading.kinds.view import Patience
 from corral.loading.listening import LoadListener
+from corral.loading.load_tickets import LoadTickets
 from corral.loading.placing import Attempt, Decided, PlaceOptions, Placer
 from corral.loading.removing import Remover
 from corral.loading.request import Wanted
@@ -86,6 +87,7 @@ class Loading:
         self.fetches = Fetches(world.library, world.clock, on_crash=world.on_crash)
         self.stopper = Stopper(world.database, world.bus, on_crash=world.on_crash)
         self.remover = Remover(world.database, world.bus, on_crash=world.on_crash)
+        self._tickets = LoadTickets(credentials=world.credentials)
         self.pool = self._make_pool(options)
         self._wake_stops: Callable[[], None] = lambda: None
         self._wake_removals: Callable[[], None] = lambda: None
@@ -106,7 +108,9 @@ class Loading:
                 fetches=self.fetches,
                 listener=listener,
                 kinds={
-                    _K.MODEL_LOAD: LoadKind(placer=self.placer, files=files, teller=teller, places=places, busy=busy),
+                    _K.MODEL_LOAD: LoadKind(
+                        placer=self.placer, files=files, teller=teller, places=places, tickets=self._tickets, busy=busy
+                    ),
                     _K.MODEL_INSTALL: bring,
                     _K.MODEL_STAGE: bring,
                     _K.MODEL_UNLOAD: UnloadKind(ids=world.ids, grace_s=options.place.grace_s),
@@ -150,7 +154,7 @@ class Loading:
         )
 
     async def take_holdings(self, report: Holdings) -> holdings.Taken:
-        return await holdings.take(self._world.database, self._world.ids, report)
+        return await holdings.take(self._world.database, self._world.ids, self._tickets, report)
 
     async def ask_running(self, node_id: NodeId) -> bool:
         """Ask a worker once what it runs. False: it did not say, which says nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Protocol
@@ -70,6 +70,10 @@ class Listener(Protocol):
 
     def take(self, standing: Standing, news: News) -> Change | None: ...
 
+    async def find_faults(self, tx: Transaction, done: Sequence[tuple[Said, Target]]) -> Mapping[JobId, Fault]:
+        """Return why jobs that their workers call done count as failed, by job."""
+        ...
+
     async def took(self, tx: Transaction, taken: Sequence[Taken]) -> None:
         """After the targets were written; replicas are locked last."""
         ...
@@ -129,6 +133,7 @@ async def take_in(
     gone = list(ended)
     taken: dict[str, list[Taken]] = {}
     jobs = await store.lock_jobs(tx, sorted({item.job_id for item in said}))
+    faults = await _find_faults(tx, said, jobs, listeners)
     changes: list[Change] = []
     too_late: dict[JobId, int] = {}
     for item in said:
@@ -147,7 +152,8 @@ async def take_in(
             as_of=as_of,
             next_job=JobId(ids.new_id()),
         )
-        change = take(standing, item.news) if listener is None else listener.take(standing, item.news)
+        news = _as_failed(item.news, faults.get(item.job_id))
+        change = take(standing, news) if listener is None else listener.take(standing, news)
         if change is not None:
             changes.append(change)
             taken.setdefault(job.kind.pool, []).append(Taken(change=change, said=item, before=job.target))
@@ -163,6 +169,32 @@ async def take_in(
         if pool in taken:
             await listener.took(tx, taken[pool])
     return changes
+
+
+async def _find_faults(
+    tx: Transaction, said: Collection[Said], jobs: Mapping[JobId, store.Job], listeners: Mapping[str, Listener]
+) -> dict[JobId, Fault]:
+    faults: dict[JobId, Fault] = {}
+    for pool, listener in listeners.items():
+        done = [
+            (item, job.target)
+            for item in said
+            if (job := jobs.get(item.job_id)) is not None
+            and job.kind.pool == pool
+            and job.target.node == item.node
+            and isinstance(item.news, Heard)
+            and item.news.state is JobState.DONE
+        ]
+        if done:
+            faults |= await listener.find_faults(tx, done)
+    return faults
+
+
+def _as_failed(news: News, fault: Fault | None) -> News:
+    """Return the news of a job that is done, as the news of one that has failed with `fault`."""
+    if fault is None or not isinstance(news, Heard) or news.state is not JobState.DONE:
+        return news
+    return replace(news, state=JobState.FAILED, fault=fault)
 
 
 def _is_open(job: store.Job) -> bool:

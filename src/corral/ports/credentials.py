@@ -1,4 +1,4 @@
-"""Credentials for the bus, and tickets for files between nodes, as the registry needs them."""
+"""Credentials for the bus, and tickets for files between nodes and for loads, as the registry needs them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ ANYWHERE = "*"
 def writes_file(key: str) -> str:
     """The right to put one file into a node's inbox, and to read it there; with a `/` at the end, all below it."""
     return f"files:write:{key}"
+
+
+def runs_model(model: str, index: int, run_hash: str) -> str:
+    """Return the right to run one replica of a model as it is with this run hash. Tickets with it are shown to
+    `FRONTENDS`."""
+    return f"models:run:{index}:{run_hash}:{model}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,10 @@ class BusCredentials(Protocol):
 
     def ticket(self, reader: str, scope: str, *, audience: str = ANYWHERE, ttl_s: float) -> str:
         """Lets the node `reader` do this at the node `audience`. It cannot be taken back: let it be short."""
+        ...
+
+    def is_valid_ticket(self, text: str, *, reader: str, scope: str, audience: str) -> bool:
+        """Whether this cluster has signed this ticket for `reader`, with this right, and it has not run out."""
         ...
 
     def ticket_key(self) -> str:

@@ -168,6 +168,18 @@ class LoadNews:
     threads: int | None = None
 
 
+async def list_models_of(tx: Transaction, operation_ids: Collection[str]) -> dict[tuple[str, NodeId], str]:
+    """Return the models of the replicas that these operations load, by operation and node."""
+    if not operation_ids:
+        return {}
+    rows = await tx.execute(
+        select(replicas.c.operation_id, replicas.c.node_id, replicas.c.model).where(
+            replicas.c.operation_id.in_(sorted(operation_ids)), replicas.c.state.in_(["staging", "loading"])
+        )
+    )
+    return {(row.operation_id, NodeId(row.node_id)): row.model for row in rows}
+
+
 async def mark_loading(tx: Transaction, news: Collection[LoadNews]) -> None:
     """Their files are there and their engines start."""
     if news:

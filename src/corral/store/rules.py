@@ -29,6 +29,14 @@ async def find_rule(tx: Transaction, model: str) -> Rule | None:
     return None if row is None else _to_rule(row)
 
 
+async def list_selectors(tx: Transaction, models: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the selectors of the rules of these models, by model; a model without a rule is left out."""
+    if not models:
+        return {}
+    rows = await tx.execute(select(rules.c.model, rules.c.selector).where(rules.c.model.in_(sorted(models))))
+    return {row.model: dict(row.selector) for row in rows}
+
+
 async def get_rule(tx: Transaction, model: str) -> Rule:
     found = await find_rule(tx, model)
     if found is None:

@@ -1,12 +1,13 @@
-"""Tickets: what lets one machine read or write files at another, signed by the control plane.
+"""Tickets: what lets one machine read or write files at another, and what shows that a load was asked for, signed by
+the control plane.
 
     ct1.<claims>.<signature>      both in base64 without padding; claims are JSON
 
 A ticket names its reader, one right, until when, and at which node (`*`: any). It is signed with the Ed25519 key of the
 frontends' account on the bus, which every node knows the public half of; what is signed begins with words that no token
 of the bus begins with. Guarantee: `verify_ticket` returns what the control plane has signed for this node and this
-moment, or raises. Limit: whoever holds a ticket can use it, so they are short-lived; and the clock of the node decides,
-with a minute's grace.
+moment, or raises. Limit: whoever holds a ticket can use it, so those for files are short-lived; and the clock of
+whoever checks it decides, with a minute's grace.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAX_CHARACTERS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """`scope`: `ports.credentials.READS_BLOBS` or `writes_file(key)`."""
+    """`scope`: `ports.credentials.READS_BLOBS`, `writes_file(key)` or `runs_model(…)`."""
 
     reader: str
     scope: str

@@ -38,6 +38,9 @@ class ProcessIn(Lenient):
     vram_bytes: Bytes | None = None
     ram_bytes: Bytes | None = None
     engine_key: Annotated[str, StringConstraints(max_length=512)] = Field("", repr=False)
+    ticket: Annotated[str, StringConstraints(max_length=4096)] = Field(
+        "", repr=False, description="The ticket of its load; without one, a process that is not registered is ended."
+    )
 
 
 class HeldFileIn(Lenient):

@@ -1,8 +1,9 @@
 """Under which address this machine tells the frontends to reach it.
 
-Without a setting it is the address of the interface that leads to a frontend. Nothing is sent to find it out: a UDP
-socket that is "connected" only asks the routing table. Limit: behind a translating router that is not the address by
-which others come in; then a person must give one.
+Without a setting it is the address that engines listen on, or the one of the interface that leads to a frontend if they
+listen on all of them: frontends take no engine that is elsewhere than at the address of its node. Nothing is sent to
+find it out: a UDP socket that is "connected" only asks the routing table. Limit: behind a translating router that is
+not the address by which others come in; then a person must give one.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ class Advertised:
     http_address: str
 
 
-def advertise(*, wanted: str | None, http_host: str, http_port: int, frontends: Iterable[str]) -> Advertised:
+def advertise(
+    *, wanted: str | None, engine_host: str, http_host: str, http_port: int, frontends: Iterable[str]
+) -> Advertised:
     """May block for a name lookup: call it in a thread."""
     host, port = _split(wanted) if wanted else (outward_host(frontends), None)
     is_everywhere = _is_unspecified(http_host)
+    engines_at = host if wanted or _is_unspecified(engine_host) else engine_host
     return Advertised(
-        address=join_host(host, port or http_port),
+        address=join_host(engines_at, port or http_port),
         http_address=join_host(host if is_everywhere else http_host, http_port),
     )
 

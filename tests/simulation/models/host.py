@@ -81,6 +81,7 @@ class Engine:
             threads=wish.threads or 1,
             ram_bytes=self.ram_bytes,
             engine_key=self.secret,
+            ticket=wish.ticket,
         )
 
 

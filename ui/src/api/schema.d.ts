@@ -4878,6 +4878,12 @@ export interface components {
              */
             threads: number;
             /**
+             * Ticket
+             * @description The ticket of its load; without one, a process that is not registered is ended.
+             * @default
+             */
+            ticket: string;
+            /**
              * Version
              * @default
              */

@@ -57,7 +57,7 @@ def files_of(model: Model) -> tuple[FileItem, ...]:
     return tuple(FileItem(path=file.path, sha256=file.sha256, size_bytes=file.size_bytes) for file in model.files or ())
 
 
-def load_command(target: Target, model: Model, places: tuple[BlobPlace, ...]) -> LoadModel:
+def load_command(target: Target, model: Model, places: tuple[BlobPlace, ...], ticket: str = "") -> LoadModel:
     plan, config = plan_of(target), model.config
     return LoadModel(
         job_id=target.job_id,
@@ -75,6 +75,7 @@ def load_command(target: Target, model: Model, places: tuple[BlobPlace, ...]) ->
         threads=plan.get("threads") or None,
         ready_s=plan.get("budget_s"),
         operation_id=target.operation_id,
+        ticket=ticket,
     )
 
 

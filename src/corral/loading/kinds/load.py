@@ -33,6 +33,7 @@ from corral.loading.kinds.view import (
     reread,
     running,
 )
+from corral.loading.load_tickets import LoadTickets
 from corral.loading.placing import Attempt, Placer
 from corral.operations.apply import Teller, Told
 from corral.policy import faults
@@ -60,6 +61,7 @@ class LoadKind:
     files: FileNeeds
     teller: Teller
     places: Places
+    tickets: LoadTickets
     busy: Patience
 
     async def advance(self, tx: Transaction, view: View) -> Next:
@@ -170,7 +172,9 @@ class LoadKind:
 
     async def _send(self, view: View, target: Target, model: Model) -> Told:
         places = await self.places.of(target.node, plan_of(target).get("from") or (), view.nodes, model)
-        return await self.teller.command(MODEL_LOAD, load_command(target, model, places), target)
+        plan = plan_of(target)
+        ticket = self.tickets.issue(target.node, model.name, int(plan["index"]), str(plan["revision"]))
+        return await self.teller.command(MODEL_LOAD, load_command(target, model, places, ticket), target)
 
 
 def _lacking(view: View) -> int:

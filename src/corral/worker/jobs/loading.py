@@ -140,6 +140,7 @@ class Loading:
             revision=wish.revision,
             operation_id=wish.operation_id,
             ready_s=wish.ready_s,
+            ticket=wish.ticket,
         )
         try:
             return await self.processes.start_backend(start, job)

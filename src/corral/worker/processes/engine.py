@@ -207,6 +207,7 @@ class Engine:
             vram_bytes=self._measured.vram_bytes,
             ram_bytes=self._measured.ram_bytes,
             engine_key=self._held.api_key,
+            ticket=self.wanted.wish.ticket,
         )
 
     def will_do(self, wanted: Wanted) -> bool:

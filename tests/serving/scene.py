@@ -35,13 +35,19 @@ _ids = SystemIds()
 
 
 async def put_model(
-    database: Database, name: str = "chat", *, run_hash: str = RUN_HASH, aliases: tuple[str, ...] = (), **config: Any
+    database: Database,
+    name: str = "chat",
+    *,
+    run_hash: str = RUN_HASH,
+    aliases: tuple[str, ...] = (),
+    facts: dict[str, Any] | None = None,
+    **config: Any,
 ) -> None:
     """A model as the catalog writes it, with its event. A second time: an edit."""
     written = {"name": name, "backend": "fake"} | config
     async with database.transaction() as tx:
         await tx.execute(delete(models).where(models.c.name == name))
-        await tx.execute(insert(models).values(name=name, revision=1, run_hash=run_hash, config=written))
+        await tx.execute(insert(models).values(name=name, revision=1, run_hash=run_hash, config=written, facts=facts))
         await tx.execute(insert(model_names), [{"name": known, "model": name} for known in (name, *aliases)])
         await outbox.append(tx, "model.changed", name, {"run_hash": run_hash})
 

@@ -112,6 +112,7 @@ def _headers(facts: dict[str, Any]) -> str:
         str(facts.get("quantisation") or ""),
         f"{facts['layers']} layers" if facts.get("layers") else "",
         f"context {facts['context_length']}" if facts.get("context_length") else "",
+        {"True": "takes tools", "False": "takes no tools"}.get(str(facts.get("takes_tools")), ""),
     ]
     return ", ".join(word for word in told if word)
 

@@ -112,6 +112,8 @@ class ModelFacts:
     kv_bytes_per_token: int | None = None
     weights_bytes: int | None = None
     has_chat_template: bool = False
+    # Whether the chat template has a place for tools; None: nobody has looked.
+    takes_tools: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

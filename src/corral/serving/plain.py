@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
 from corral.policy.serving.routing import Place
+from corral.store.models import facts_of
 from corral.store.use import Served
 
 _OF_REPLICA = ("id", "node_id", "model", "index", "address", "revision", "engine_key", "backend")
 _OF_PLACE = ("id", "name", "is_open", "free_bytes")
-_OF_SERVED = ("name", "run_hash", "is_enabled", "backend", "parallel", "route_policy")
+_OF_SERVED = (
+    "name", "run_hash", "is_enabled", "backend", "parallel", "route_policy", "takes_tools", "has_projector",
+    "size_bytes",
+)  # fmt: skip
 
 
 def written(places: Iterable[Place], served: Iterable[Served], loaded: Iterable[Replica]) -> dict[str, Any]:
@@ -45,6 +50,7 @@ def _written_model(model: Served) -> dict[str, Any]:
         "defaults": dict(model.defaults),
         "selector": dict(model.selector),
         "created_at": model.created_at.isoformat(),
+        "facts": None if model.facts is None else asdict(model.facts),
     }
 
 
@@ -53,5 +59,6 @@ def _read_model(one: Mapping[str, Any]) -> Served:
         "names": tuple(one["names"]),
         "serves": tuple(one["serves"]),
         "created_at": datetime.fromisoformat(one["created_at"]),
+        "facts": facts_of(one.get("facts")),
     }
     return Served(**{**one, **changed})

@@ -294,16 +294,20 @@ async def _files(tx: Transaction, names: Collection[str] | None) -> Mapping[str,
     return {name: tuple(files) for name, files in found.items()}
 
 
+def facts_of(stored: Mapping[str, Any] | None) -> ModelFacts | None:
+    """Read the facts that a row or a file holds. Fields of a newer version are left out."""
+    return None if stored is None else ModelFacts(**{key: value for key, value in stored.items() if key in _FACTS})
+
+
 def _to_model(row: Any, files: tuple[StoredFile, ...] | None) -> Model:
     config = from_stored(row.config)
-    facts = None if row.facts is None else {key: value for key, value in row.facts.items() if key in _FACTS}
     return Model(
         config=config,
         revision=row.revision,
         run_hash=row.run_hash,
         # A model without files has all of them.
         files=files if files is not None else None if config.files else (),
-        facts=None if facts is None else ModelFacts(**facts),
+        facts=facts_of(row.facts),
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, String, Text, bindparam, cast, func, select, text
+from sqlalchemy import ARRAY, ScalarSelect, String, Text, bindparam, cast, func, select, text
 
+from corral.domain.model import ModelFacts
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
-from corral.store.model_schema import model_names, models
+from corral.store.model_schema import blobs, model_files, model_names, models
+from corral.store.models import facts_of
 from corral.store.schema import replicas, rules
 
 # What is left of frontends that died long ago; the last use of a replica is read from these rows as well.
@@ -49,6 +51,13 @@ class Served:
     parallel: int | None = None
     # How a replica is picked; empty: the usual way.
     route_policy: str = ""
+    # Whether its chat template has a place for tools; None: unknown.
+    takes_tools: bool | None = None
+    # Whether it was given a projector, which is how a GGUF model sees pictures.
+    has_projector: bool = False
+    # What the headers of its files say, and how large its files are; None: not fetched yet.
+    facts: ModelFacts | None = None
+    size_bytes: int | None = None
     created_at: datetime
 
 
@@ -59,8 +68,10 @@ async def list_served(tx: Transaction, only: Collection[str] | None = None) -> l
         models.c.name,
         models.c.run_hash,
         models.c.config,
+        models.c.facts,
         models.c.created_at,
         names.label("names"),
+        _size_of_files().label("size_bytes"),
         rules.c.selector,
         rules.c.route_policy,
     ).join_from(models, rules, rules.c.model == models.c.name, isouter=True)
@@ -71,8 +82,17 @@ async def list_served(tx: Transaction, only: Collection[str] | None = None) -> l
     return [_served(row) for row in await tx.execute(statement)]
 
 
+def _size_of_files() -> ScalarSelect[Any]:
+    """The bytes of a model's files. A content that several of its files share counts once."""
+    contents = select(model_files.c.sha256).where(model_files.c.model == models.c.name).correlate(models).distinct()
+    return select(func.sum(blobs.c.size_bytes)).where(blobs.c.sha256.in_(contents)).correlate(models).scalar_subquery()
+
+
 def _served(row: Any) -> Served:
-    config = row.config
+    config, facts = row.config, facts_of(row.facts)
+    options = config.get("options") or {}
+    # Another template than the one in the file has not been looked at.
+    has_own_template = bool(options.get("chat_template"))
     return Served(
         name=row.name,
         names=tuple(sorted({row.name, *(row.names or ())})),
@@ -82,8 +102,12 @@ def _served(row: Any) -> Served:
         defaults=dict(config.get("defaults") or {}),
         selector=dict(row.selector or {}),
         backend=str(config.get("backend") or ""),
-        parallel=_count((config.get("options") or {}).get("parallel")),
+        parallel=_count(options.get("parallel")),
         route_policy=row.route_policy or "",
+        takes_tools=None if facts is None or has_own_template else facts.takes_tools,
+        has_projector=bool(options.get("projector")),
+        facts=facts,
+        size_bytes=None if row.size_bytes is None else int(row.size_bytes),
         created_at=row.created_at,
     )
 

@@ -11,6 +11,7 @@ from corral.api.dialects.chats import Events, Translation
 from corral.api.dialects.envelopes import Headers
 from corral.api.dialects.reading import Json
 from corral.api.openai.errors import STREAM
+from corral.api.openai.tools import refuse_tools
 from corral.domain.errors import CorralError
 from corral.ports.engines import EngineLost, HeadLines
 from corral.serving.asking import Answer, asking
@@ -54,6 +55,7 @@ async def pass_on(
 async def translate(call: Call, model: Served, asked: Translation, *, received_bytes: int, to: str = "chat") -> None:
     """Ask in OpenAI's words, and answer in the caller's."""
     call.require(model, to)
+    refuse_tools(model, asked.chat)
     wish = call.wish(model, to, chat_body(model, asked.chat, to), received_bytes=received_bytes)
     if not asked.is_stream:
         found = await answered(call, wish, asked.answer)

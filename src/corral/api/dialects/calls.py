@@ -18,6 +18,7 @@ from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
 from corral.api.openai import errors
 from corral.api.openai.asked import preferred_wait_s, trace_context
+from corral.api.openai.tools import refuse_tools
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed
@@ -150,6 +151,7 @@ class Call:
 
     def native_wish(self, model: Served, sent: bodies.Body, received_bytes: int) -> Wish:
         """The request as it came, for an engine that speaks it: with the model's name and defaults in it."""
+        refuse_tools(model, {key: member.value for key, member in sent.members.items()})
         headers = self.request.headers
         told = tuple((name.encode(), headers[name].encode("latin-1")) for name in _FORWARDED if name in headers)
         body = native_body(sent, model, self.name)

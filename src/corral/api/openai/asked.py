@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from corral.access.allowed import may_ask
 from corral.api.openai import body as bodies
 from corral.api.openai.scan import model_name
+from corral.api.openai.tools import may_have_tools, refuse_tools
 from corral.api.parts import Parts
 from corral.domain.access import Principal
 from corral.domain.errors import InvalidRequest, NotAllowed
@@ -99,6 +100,9 @@ def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, reques
         )
     name, received, decoded = sent
     body = received
+    if model.takes_tools is False and may_have_tools(received):
+        decoded = decoded or bodies.read(received)
+        refuse_tools(model, {key: member.value for key, member in decoded.members.items()})
     if model.defaults or name != model.name:
         body = (decoded or bodies.read(received)).for_engine(model.name, model.defaults, asked.call)
     wish = blank(Wish)

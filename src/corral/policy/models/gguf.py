@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from corral.domain.model import ModelFacts
+from corral.policy.models.chat_template import takes_tools
 from corral.policy.models.header_bytes import BadHeader, Cursor, Readable, check_end, sane
 
 MAGIC = b"GGUF"
@@ -24,11 +25,14 @@ NAME_BYTES_MAX = 65_535
 # Only short texts and lists are kept; a vocabulary is walked over.
 KEPT_TEXT_BYTES = 1024
 KEPT_LIST_LENGTH = 4096
+# Ten times the longest chat template in use.
+TEMPLATE_BYTES_MAX = 512 * 1024
 NESTING_MAX = 4
 # Eight times the largest vocabulary in use.
 LIST_LENGTH_MAX = 2_000_000
 _KV_ELEMENT_BYTES = 2  # half precision, llama.cpp's default
 
+_TEMPLATE = "tokenizer.chat_template"
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _BLOCKS = """
@@ -109,7 +113,8 @@ def read_gguf(file: Readable) -> GgufHeader:
     entries: dict[str, Value] = {}
     for _ in range(entry_count):
         key = _name(cursor, file)
-        entries[key] = _value(cursor, file, cursor.number("I"))
+        kept_bytes = TEMPLATE_BYTES_MAX if key.startswith(_TEMPLATE) else KEPT_TEXT_BYTES
+        entries[key] = _value(cursor, file, cursor.number("I"), kept_bytes)
     tensors = [_tensor(cursor, file) for _ in range(tensor_count)]
     return _summed(file, cursor.offset, version, entries, tensors)
 
@@ -154,13 +159,13 @@ def _name(cursor: Cursor, file: Readable) -> str:
     return cursor.take(length).decode("utf-8", "replace")
 
 
-def _value(cursor: Cursor, file: Readable, kind: int) -> Value:
+def _value(cursor: Cursor, file: Readable, kind: int, kept_bytes: int) -> Value:
     if kind in _SCALARS:
         value: Value = struct.unpack(f"<{_SCALARS[kind]}", cursor.take(struct.calcsize(f"<{_SCALARS[kind]}")))[0]
         return value
     if kind == _STRING:
         length = cursor.length()
-        if length <= KEPT_TEXT_BYTES:
+        if length <= kept_bytes:
             return cursor.take(length).decode("utf-8", "replace")
         cursor.skip(length)
         return None
@@ -231,8 +236,15 @@ def gguf_facts(headers: Sequence[GgufHeader], entry: str = "") -> ModelFacts:
         kv_heads=heads if kv_heads is None else _first(kv_heads),
         kv_bytes_per_token=_kv_bytes_per_token(main),
         weights_bytes=None if None in weights else sum(size or 0 for size in weights),
-        has_chat_template="tokenizer.chat_template" in main.entries,
+        has_chat_template=_TEMPLATE in main.entries,
+        takes_tools=_takes_tools(main),
     )
+
+
+def _takes_tools(main: GgufHeader) -> bool | None:
+    """Whether a template of the file has a place for tools. Without any, llama.cpp takes one that has none."""
+    templates = [value for key, value in main.entries.items() if key == _TEMPLATE or key.startswith(f"{_TEMPLATE}.")]
+    return takes_tools([value if isinstance(value, str) else None for value in templates])
 
 
 def _main(headers: Sequence[GgufHeader], entry: str) -> GgufHeader:

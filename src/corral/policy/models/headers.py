@@ -6,10 +6,13 @@ safetensors are read; CTranslate2, ONNX and Piper are known by the names of thei
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from corral.domain.model import ModelFacts
-from corral.policy.models.gguf import MAGIC, gguf_facts, read_gguf
+from corral.policy.models.chat_template import takes_tools
+from corral.policy.models.gguf import MAGIC, TEMPLATE_BYTES_MAX, gguf_facts, read_gguf
 from corral.policy.models.header_bytes import BadHeader, Read, Readable
 from corral.policy.models.safetensors import read_document, read_safetensors, safetensors_facts
 
@@ -51,9 +54,30 @@ def _safetensors(files: Sequence[Readable], tensors: Sequence[Readable]) -> Mode
     folder = min(tensors, key=lambda file: (file.path.count("/"), file.path)).path.rpartition("/")[0]
     beside = {file.name: file for file in files if file.path.rpartition("/")[0] == folder}
     tokenizer = read_document(beside.get("tokenizer_config.json"))
-    has_template = "chat_template" in tokenizer or bool({"chat_template.jinja", "chat_template.json"} & beside.keys())
+    templates = [*_templates_in(tokenizer), *_templates_beside(beside)]
     headers = [read_safetensors(file) for file in _in_order(tensors)]
-    return safetensors_facts(headers, read_document(beside.get("config.json")), has_chat_template=has_template)
+    facts = safetensors_facts(headers, read_document(beside.get("config.json")), has_chat_template=bool(templates))
+    # Without a template the engine may have one of its own.
+    return replace(facts, takes_tools=takes_tools(templates) if templates else None)
+
+
+def _templates_in(document: Mapping[str, Any]) -> list[str | None]:
+    """The templates of a `tokenizer_config.json` or `chat_template.json`: one text, or several with names."""
+    found = document.get("chat_template")
+    if found is None:
+        return []
+    several = found if isinstance(found, list) else [found]
+    texts = [one.get("template") if isinstance(one, dict) else one for one in several]
+    return [one if isinstance(one, str) else None for one in texts]
+
+
+def _templates_beside(beside: Mapping[str, Readable]) -> list[str | None]:
+    found = _templates_in(read_document(beside.get("chat_template.json")))
+    file = beside.get("chat_template.jinja")
+    if file is None:
+        return found
+    is_readable = file.size_bytes <= TEMPLATE_BYTES_MAX
+    return [*found, file.read(0, file.size_bytes).decode("utf-8", "replace") if is_readable else None]
 
 
 def _by_name(files: Sequence[Readable]) -> ModelFacts:

@@ -99,6 +99,11 @@ def test_path_separators_in_names_are_replaced() -> None:
             "twice",
         ),
         ("{name: bad, uri: /x, manifest: {api_key: maybe}}", "api_key 'maybe'"),
+        ("{name: bad, uri: /x, manifest: {runs_on: gpu}}", "runs_on is 'gpu'"),
+        (
+            "{name: bad, uri: /x, manifest: {command: [run], options: {a: [--a]}}}",
+            "the manifest has options, and no {options} in its command",
+        ),
         ("{name: GOOD, uri: /x}", "a second entry has this name"),
         ("just a text", "entry 2: is not a mapping"),
         (f"{{name: bad, version: '{'1' * 200}', uri: /x}}", "too long"),

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from corral.store import loads as load_store
 from corral.store.database import Database
-from tests.loading.machines import LoadFrontend, machines
-from tests.loading.scene import ask, put_model, rows
+from tests.loading.machines import GIB, LoadFrontend, machines
+from tests.loading.scene import ask, put_model, reserved, rows
 from tests.operations.fake_bus import Hub
 
 
@@ -40,3 +41,46 @@ async def test_loading_a_third_model_on_two_threads_evicts_nothing_while_memory_
         ("embeddings", "loaded", 1),
         ("whisper", "loaded", 1),
     ]
+
+
+CARD = {"total_vram": str(80 * GIB), "available_vram": str(80 * GIB)}
+
+
+@pytest.mark.behaviour("PLACE-10")
+@pytest.mark.behaviour("LIB-2")
+async def test_loading_a_processor_build_on_a_node_with_a_gpu_reserves_and_observes_ram(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    """The fleet's only build for this card is `cpu-engine`."""
+    (one,) = await machines(database, hub, "gpu", capability="'amd'", **CARD)
+    await put_model(database, ram_bytes=4 * GIB, vram_bytes=5 * GIB)
+    await ask(frontend)
+    await frontend.run()
+    (row,) = await rows(database)
+    assert (row.backend, row.vram_bytes, row.ram_bytes) == ("cpu-engine", 0, 4 * GIB)
+    assert [(one.vram_bytes, one.ram_bytes) for one in await reserved(database)] == [(0, 4 * GIB)]
+    await one.load_done()
+    await frontend.run()
+    assert await observed(database) == {"cpu": {"ram_bytes": 1000, "vram_bytes": None}}
+
+
+@pytest.mark.behaviour("PLACE-10")
+async def test_loading_a_gpu_build_on_a_node_with_a_gpu_reserves_and_observes_vram(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "gpu", capability="'nvidia'", **CARD)
+    await put_model(database, ram_bytes=4 * GIB, vram_bytes=5 * GIB)
+    await ask(frontend)
+    await frontend.run()
+    (row,) = await rows(database)
+    assert (row.backend, row.vram_bytes, row.ram_bytes) == ("cuda-engine", 5 * GIB, 4 * GIB)
+    await one.load_done()
+    await frontend.run()
+    assert set(await observed(database)) == {"gpu"}
+
+
+async def observed(database: Database, model: str = "chat") -> dict[str, object]:
+    """What is stored of the memory that replicas of the model took, by the memory that they used."""
+    async with database.transaction() as tx:
+        document = await load_store.find_observed(tx, model)
+    return {key: value for key, value in (document or {}).items() if key != "run_hash"}

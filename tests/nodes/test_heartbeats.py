@@ -20,6 +20,7 @@ from corral.store.database import Database, count_statements
 from tests.nodes.registry import condition, events, ids, put_aside, somebody_waits_for_a_lock, stored
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import GIB, joined
+from tests.unit.policy.builders import a_replica
 
 LEASE_S = 45.0
 
@@ -93,6 +94,29 @@ async def test_fields_that_a_heartbeat_leaves_out_keep_their_values(frontend: Ru
     assert (shown["total_vram"], shown["available_vram"], shown["gpu_vendor"]) == (10, 9, "amd")
     assert (shown["total_disk"], shown["available_disk"], shown["available_ram"]) == (8, 0, 5)
     assert condition(shown, "on_bus") is True
+
+
+@pytest.mark.behaviour("HB-2")
+async def test_heartbeat_renews_the_free_memory_of_each_gpu(frontend: RunningFrontend) -> None:
+    gpu = {"vendor": "nvidia", "name": "H200", "total_vram": 140 * GIB}
+    node = await joined(frontend, gpus=[gpu | {"available_vram": 140 * GIB}])
+    await node.heartbeat(gpus=[gpu | {"available_vram": 120 * GIB}])
+    await node.heartbeat(available_ram=5)
+    assert [one["available_vram"] for one in (await node.shown())["gpus"]] == [120 * GIB]
+
+
+@pytest.mark.behaviour("PLACE-3")
+async def test_node_shows_no_free_vram_when_its_replicas_hold_more_than_the_budget(frontend: RunningFrontend) -> None:
+    node = await joined(frontend, total_vram=140 * GIB, available_vram=120 * GIB)
+    async with frontend.database.transaction() as tx:
+        for index, vram_bytes in enumerate((19 * GIB, None)):
+            row = a_replica(node.id, index, id=ids.new_id(), vram_bytes=vram_bytes)
+            await replica_store.put_replica(tx, row)
+    assert (await node.admin("PUT", "/vram-budget", {"value": "20GiB"}))[0] == 200
+    shown = await node.shown()
+    assert (shown["available_vram"], shown["model_count"]) == (GIB, 2)
+    assert (await node.admin("PUT", "/vram-budget", {"value": "8GiB"}))[0] == 200
+    assert (await node.shown())["available_vram"] == 0
 
 
 @pytest.mark.behaviour("NODE-16")

@@ -28,7 +28,7 @@ REPORT: Mapping[str, object] = {
     "available_disk": 0,
     "total_vram": None,
     "available_vram": None,
-    "gpus": [],
+    "gpus": [{"vendor": "nvidia", "name": "L4", "total_vram": 24 << 30, "available_vram": 9 << 30}],
     "capability": "default",
     "cpu_cores": 8,
 }

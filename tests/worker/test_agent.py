@@ -237,6 +237,7 @@ def test_every_heartbeat_carries_the_machines_figures():
         await scene.until(lambda: bool(node.beats))
         beat = node.beats[-1]
         assert (beat.available_ram, beat.available_disk, beat.available_vram) == (32 << 30, 0, None)
+        assert [gpu.available_vram for gpu in beat.gpus or ()] == [9 << 30]
         assert beat.boot_id == "boot-0001"
         assert scene.frontend.wishes[0].address == "10.0.0.5:9000"
 

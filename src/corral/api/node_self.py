@@ -40,8 +40,7 @@ router = APIRouter(prefix="/api/node", tags=["node self-service"])
 # An older process must not speak for the newer one; a caller that does not say which it is, is believed.
 SpeakerIn = Annotated[BootIn | None, Body()]
 _HARDWARE = set(HardwareReport.model_fields)
-# Heartbeats carry numbers and the vendor; the rest of the hardware changes only with a restart.
-_BEAT = _HARDWARE - {"gpus"} | {"boot_id", "bus_ok"}
+_BEAT = _HARDWARE | {"boot_id", "bus_ok"}
 
 
 async def _caller(request: Request, parts: Parts, node_id: str, boot_id: str | None = None) -> NodeEntry:

@@ -20,7 +20,7 @@ def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
     hardware = asdict(node.hardware)
     reported = hardware["available_vram"]
     budget = budget_or_no_cap(node.budget)
-    hardware["available_vram"] = budget.cap(reported, hardware["total_vram"])
+    hardware["available_vram"] = budget.cap(reported, hardware["total_vram"], node.held_vram)
     return NodeOut(
         **hardware,
         id=node.id,
@@ -59,7 +59,7 @@ def node_live(node: Node, in_flight: int) -> NodeLive:
         status=status_of(node),
         status_reason=reason_of(node),
         schedulable=is_schedulable(node),
-        available_vram=budget_or_no_cap(node.budget).cap(hardware.available_vram, hardware.total_vram),
+        available_vram=budget_or_no_cap(node.budget).cap(hardware.available_vram, hardware.total_vram, node.held_vram),
         reported_available_vram=hardware.available_vram,
         reserved_vram=node.reserved_vram,
         available_ram=hardware.available_ram,

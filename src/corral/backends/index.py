@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar
 
 from corral.backends.documents import load_document
 from corral.backends.sources import source_of
-from corral.domain.backend import GalleryEntry, SourceKind, Version
+from corral.domain.backend import GalleryEntry, Manifest, SourceKind, Version
 from corral.domain.errors import InvalidRequest
 from corral.policy.catalog import safe_name
-from corral.policy.gallery import parse_manifest, parse_source, wrong
+from corral.policy.gallery import manifest_problem, parse_manifest, parse_source, wrong
 from corral.policy.versions import version_key
 
 # A text of this size is read beside the event loop instead of in it.
@@ -153,7 +153,7 @@ def _version(item: Any, shared: Mapping[str, Any], where: str) -> Version:
         if again.kind is not SourceKind.OCI:
             raise wrong(place, f"{read.uri!r} is not an image of a registry")
         read = parse_source({**source, "uri": again.uri, "mirrors": list(again.mirrors)}, f"{place}: source")
-    return Version(version=version, source=read, manifest=parse_manifest(manifest, f"{place}: manifest"))
+    return Version(version=version, source=read, manifest=_manifest(manifest, place))
 
 
 def _older_version(value: Mapping[str, Any], manifest: Mapping[str, Any], where: str) -> Version:
@@ -165,8 +165,17 @@ def _older_version(value: Mapping[str, Any], manifest: Mapping[str, Any], where:
             mirrors=_texts(value, "mirrors", where),
             sha256=_text(value, "sha256", where),
         ),
-        manifest=parse_manifest(manifest, f"{where}: manifest"),
+        manifest=_manifest(manifest, where),
     )
+
+
+def _manifest(value: Mapping[str, Any], where: str) -> Manifest:
+    """Read a manifest and refuse one that could not take its options. Without a command the package brings its own."""
+    manifest = parse_manifest(value, f"{where}: manifest")
+    problem = manifest_problem(manifest)
+    if manifest.command and problem:
+        raise wrong(where, problem)
+    return manifest
 
 
 def _checked_version(version: str, where: str) -> str:

@@ -22,6 +22,8 @@ from corral.domain.operation import Fault, OperationId
 DEVELOPMENT_SUFFIX = "-development"
 # The gallery that comes with the program; no other has this name.
 BUILT_IN_GALLERY = "corral"
+# `Manifest.runs_on` of an engine that makes no use of a GPU.
+PROCESSOR = "processor"
 
 
 class SourceKind(StrEnum):
@@ -92,6 +94,9 @@ class Manifest:
     serves: tuple[str, ...] = ()
     # Which model files it takes: gguf, safetensors, ctranslate2, onnx, piper.
     formats: tuple[str, ...] = ()
+    # "processor": it keeps models in RAM and computes on the processor, whatever GPU the machine has. Empty: it uses
+    # the GPU where there is one, unless the name of the build says `cpu`.
+    runs_on: str = ""
     # A model's setting to the arguments that it becomes; {value} in them is its value.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Where the engine tells its numbers, and what they are called there.

@@ -118,6 +118,9 @@ class Node:
     reserved_disk: int = 0
     # Handed out to the replicas that are here, whatever their state.
     held_threads: int = 0
+    # VRAM of the replicas that run here; loads in progress count as reserved instead.
+    held_vram: int = 0
+    # Loaded replicas.
     model_count: int = 0
     in_flight_count: int = 0
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.domain.backend import Build, InstalledBackend
+from corral.domain.backend import Build, InstalledBackend, Manifest
 from corral.domain.errors import CorralError
 from corral.domain.model import Model, Need
 from corral.domain.node import Node, NodeId, NodeType
@@ -17,7 +17,7 @@ from corral.domain.replica import Replica, ReplicaState
 from corral.loading.request import Wanted
 from corral.operations.planning import Builds
 from corral.operations.scope import plain_name
-from corral.policy.catalog import capability_of
+from corral.policy.catalog import capability_of, newest, uses_processor_only
 from corral.policy.loading import Again
 from corral.policy.models.estimate import Observed, estimate, observed_of
 from corral.policy.placing.demand import Demand, Engine
@@ -42,6 +42,8 @@ class EngineChoice:
     name: str
     version: str
     build: Build | None = None
+    # It keeps models in RAM there, although the node may have a GPU.
+    is_processor_build: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,16 +154,26 @@ def _engines(
     for node in nodes:
         if node.type is not NodeType.BACKEND:
             continue
+        capability = capability_of(node.hardware)
         here = matching(installed.get(node.id, ()), plain_name(wanted))
         if here:
-            found[node.id] = EngineChoice(name=here[0].name, version=here[0].version)
+            name = here[0].name
+            found[node.id] = EngineChoice(
+                name=name,
+                version=here[0].version,
+                is_processor_build=uses_processor_only(name, _manifest(catalog, name), capability),
+            )
             continue
-        capability = capability_of(node.hardware)
         if capability not in builds:
             builds[capability] = _resolved(catalog, wanted, capability)
         build = builds[capability]
         if isinstance(build, Build):
-            found[node.id] = EngineChoice(name=build.name, version=build.version, build=build)
+            found[node.id] = EngineChoice(
+                name=build.name,
+                version=build.version,
+                build=build,
+                is_processor_build=uses_processor_only(build.name, build.manifest, capability),
+            )
         else:
             problems[build.message] = None
     return found, "" if found else " ".join(problems)
@@ -174,12 +186,31 @@ def _resolved(catalog: Builds, backend: str, capability: str) -> Build | CorralE
         return error
 
 
+def _manifest(catalog: Builds, name: str) -> Manifest | None:
+    """Return how the galleries say that an installed backend runs; None if none of them knows the backend any more."""
+    try:
+        entry = catalog.find(name)
+    except CorralError:
+        return None
+    version = newest(entry)
+    return None if version is None else version.manifest
+
+
 def demand_of(model: Model, wanted: Wanted, registry: Registry, again: Again, excluded: Mapping[NodeId, str]) -> Demand:
     """What to place, given what was asked for and what has failed so far."""
     config = model.config
 
     def need(node: Node) -> Need:
-        return grown(estimate(config, model.facts, model.payload_bytes, node, registry.observed), again.grow)
+        engine = registry.engines.get(node.id)
+        found = estimate(
+            config,
+            model.facts,
+            model.payload_bytes,
+            node,
+            registry.observed,
+            is_processor_build=engine is not None and engine.is_processor_build,
+        )
+        return grown(found, again.grow)
 
     return Demand(
         model=model.name,

@@ -22,8 +22,7 @@ from corral.domain.errors import NotFound, Unprocessable
 from corral.domain.model import ModelConfig
 from corral.domain.node import Node, NodeType
 from corral.engines import model_gallery_files
-from corral.policy.budget import budget_or_no_cap
-from corral.policy.catalog import capability_of
+from corral.policy.catalog import capability_of, uses_processor_only
 from corral.policy.labels import matches
 from corral.policy.models.gallery import ModelEntry, config_of, read_entry
 from corral.policy.placing.variants import Chosen, Machine, Variant, choose_variant
@@ -175,18 +174,19 @@ def _variant(entry: ModelEntry, *, is_base: bool) -> Variant:
 
 
 def _machine(node: Node, variants: Sequence[Variant], catalog: Catalog) -> Machine:
-    total = node.hardware.total_vram
-    ceiling = budget_or_no_cap(node.budget).ceiling(total)
-    backends = {variant.backend for variant in variants if _has_build(catalog, variant.backend, node)}
-    return Machine.of(node, total if ceiling is None else ceiling, frozenset(backends))
-
-
-def _has_build(catalog: Catalog, backend: str, node: Node) -> bool:
-    if catalog.get(backend) is None:
-        # In no gallery: installed from elsewhere, or to be. Nobody can say that it does not run there.
-        return True
-    try:
-        catalog.resolve(backend, capability_of(node.hardware))
-    except Unprocessable:
-        return False
-    return True
+    """The node with the backends of `variants` that it has a build for, and those of them that use no GPU."""
+    backends, processor_backends = set(), set()
+    capability = capability_of(node.hardware)
+    for backend in {variant.backend for variant in variants}:
+        if catalog.get(backend) is None:
+            # In no gallery: installed from elsewhere, or to be. It may run there.
+            backends.add(backend)
+            continue
+        try:
+            build = catalog.resolve(backend, capability)
+        except Unprocessable:
+            continue
+        backends.add(backend)
+        if uses_processor_only(build.name, build.manifest, capability):
+            processor_backends.add(backend)
+    return Machine.of(node, frozenset(backends), frozenset(processor_backends))

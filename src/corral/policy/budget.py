@@ -35,11 +35,12 @@ class Budget:
             return self.size_bytes if total is None else min(self.size_bytes, total)
         return None
 
-    def cap(self, available: int | None, total: int | None) -> int | None:
+    def cap(self, available: int | None, total: int | None, held: int = 0) -> int | None:
+        """Return how much of the free memory may still be used, given that `held` bytes of the budget are in use."""
         ceiling = self.ceiling(total)
         if available is None or ceiling is None:
             return available
-        return min(available, ceiling)
+        return min(available, max(0, ceiling - held))
 
 
 NO_CAP = Budget()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from corral.domain.backend import DEVELOPMENT_SUFFIX, GalleryEntry, SourceKind, Version
+from corral.domain.backend import DEVELOPMENT_SUFFIX, PROCESSOR, GalleryEntry, Manifest, SourceKind, Version
 from corral.domain.node import Hardware
 from corral.policy.versions import is_before_release
 
@@ -86,6 +86,16 @@ def runs_on(name: str, uri: str, capability: str) -> bool:
         if words & set(builds):
             return any(capability == word or capability.startswith(f"{word}-") for word in needed)
     return True
+
+
+def uses_processor_only(name: str, manifest: Manifest | None, capability: str) -> bool:
+    """Whether a build keeps models in RAM on a machine that has a GPU.
+
+    The manifest says so, or the name has the build word `cpu`. On a Mac such builds use the GPU nevertheless.
+    """
+    if capability == "metal":
+        return False
+    return (manifest is not None and manifest.runs_on == PROCESSOR) or CPU in _words_of(name)
 
 
 def best_of(names: Iterable[str], capability: str) -> str | None:

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from corral.domain.backend import USUAL_SIGNS, Build, Manifest, Probe, Source, SourceKind
+from corral.domain.backend import PROCESSOR, USUAL_SIGNS, Build, Manifest, Probe, Source, SourceKind
 from corral.domain.errors import InvalidRequest
 
 _ANY_PROBE = Probe()
 API_KEY_WAYS = ("none", "flag", "environment")
+RUNS_ON = ("", PROCESSOR)
+# Stands alone in a command, for the arguments that the options of a model become.
+OPTIONS = "{options}"
 
 
 def build_to_json(build: Build) -> dict[str, Any]:
@@ -64,6 +67,9 @@ def parse_manifest(value: Mapping[str, Any], where: str) -> Manifest:
     api_key = _text(value, "api_key", where) or "none"
     if api_key not in API_KEY_WAYS:
         raise wrong(where, f"api_key {api_key!r} is not one of {', '.join(API_KEY_WAYS)}")
+    runs_on = _text(value, "runs_on", where)
+    if runs_on not in RUNS_ON:
+        raise wrong(where, f"runs_on is {runs_on!r}; it is {PROCESSOR}, or left out")
     options = _mapping(value.get("options") or {}, f"{where}: options")
     return Manifest(
         command=_texts(value, "command", where),
@@ -74,10 +80,23 @@ def parse_manifest(value: Mapping[str, Any], where: str) -> Manifest:
         api_key=api_key,
         serves=_texts(value, "serves", where),
         formats=_texts(value, "formats", where),
+        runs_on=runs_on,
         options={str(name): _texts(options, str(name), f"{where}: options") for name in options},
         metrics=_text_map(value, "metrics", where),
         errors=dict(USUAL_SIGNS) | _signs(value, f"{where}: errors"),
     )
+
+
+def manifest_problem(manifest: Manifest) -> str:
+    """Say what keeps an engine with this manifest from running, or from taking its options; empty if nothing does.
+
+    Not part of reading a manifest: what an earlier version has installed stays readable.
+    """
+    if not manifest.command:
+        return "the manifest has no command"
+    if manifest.options and OPTIONS not in manifest.command:
+        return f"the manifest has options, and no {OPTIONS} in its command"
+    return ""
 
 
 def _signs(value: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]:

@@ -118,11 +118,12 @@ _MARK_LOADED = text(f"""
      WHERE r.id = mine.id
     {RETURNING}
 """)  # noqa: S608 - no value in it
-# As `policy/models/estimate.py` reads it: by the kind of node, the most that was seen of one run hash.
+# As `policy/models/estimate.py` reads it: by the memory that was used, the most that was seen of one run hash.
+# Placement writes 0 bytes of VRAM for a replica that makes no use of a GPU.
 _OBSERVED = text(f"""
     {_LOADS}, seen AS (
         SELECT own.model, own.revision, news.vram_bytes, news.ram_bytes,
-               CASE WHEN n.total_vram > 0 THEN 'gpu' ELSE 'cpu' END AS kind
+               CASE WHEN n.total_vram > 0 AND own.vram_bytes IS DISTINCT FROM 0 THEN 'gpu' ELSE 'cpu' END AS kind
           FROM news
           JOIN replicas own ON own.operation_id = news.operation_id AND own.node_id = news.node_id
           JOIN nodes n ON n.id = own.node_id

@@ -45,7 +45,11 @@ def _whole_node() -> Select[Any]:
         .where(replicas.c.node_id == nodes.c.id)
         .scalar_subquery()
         .label("held_threads"),
-        select(func.count(func.distinct(replicas.c.model))).where(loaded).scalar_subquery().label("model_count"),
+        select(func.coalesce(func.sum(replicas.c.vram_bytes), 0))
+        .where(replicas.c.node_id == nodes.c.id, replicas.c.state.not_in(("staging", "loading")))
+        .scalar_subquery()
+        .label("held_vram"),
+        select(func.count(replicas.c.id)).where(loaded).scalar_subquery().label("model_count"),
         select(func.coalesce(func.sum(replica_use.c.in_flight), 0))
         .select_from(used)
         .where(loaded, replica_use.c.expires_at > func.corral_now())
@@ -99,6 +103,7 @@ def _to_node(row: Any) -> Node:
         reserved_ram=int(values["reserved_ram_bytes"]),
         reserved_disk=int(values["reserved_disk_bytes"]),
         held_threads=int(values["held_threads"]),
+        held_vram=int(values["held_vram"]),
         model_count=values["model_count"],
         in_flight_count=int(values["in_flight_count"]),
     )
@@ -318,7 +323,7 @@ _HEARTBEATS = text("""
         SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS beat(
             node_id uuid, boot_id text, bus_ok boolean,
             total_vram bigint, available_vram bigint, total_ram bigint, available_ram bigint,
-            total_disk bigint, available_disk bigint, gpu_vendor text)
+            total_disk bigint, available_disk bigint, gpu_vendor text, gpus jsonb)
     ), old AS (
         SELECT n.id, n.liveness, n.bus_ok, n.total_vram, n.gpu_vendor, n.approved_at IS NOT NULL AS is_approved
           FROM nodes n JOIN beat ON beat.node_id = n.id
@@ -343,7 +348,8 @@ _HEARTBEATS = text("""
         total_disk = CASE WHEN old.is_approved THEN COALESCE(beat.total_disk, n.total_disk) ELSE n.total_disk END,
         available_disk = CASE WHEN old.is_approved
                               THEN COALESCE(beat.available_disk, n.available_disk) ELSE n.available_disk END,
-        gpu_vendor = CASE WHEN old.is_approved THEN COALESCE(beat.gpu_vendor, n.gpu_vendor) ELSE n.gpu_vendor END
+        gpu_vendor = CASE WHEN old.is_approved THEN COALESCE(beat.gpu_vendor, n.gpu_vendor) ELSE n.gpu_vendor END,
+        gpus = CASE WHEN old.is_approved THEN COALESCE(beat.gpus, n.gpus) ELSE n.gpus END
       FROM beat JOIN old ON old.id = beat.node_id
      WHERE n.id = old.id
     RETURNING n.id, n.name,

@@ -194,7 +194,7 @@ class NodeOut(HardwareReport):
     held_threads: int = Field(
         default=0, description="Threads handed out to the replicas that are here, of `cpu_threads` in all."
     )
-    model_count: int = 0
+    model_count: int = Field(default=0, description="Loaded replicas.")
     in_flight_count: int = Field(
         default=0,
         description="Requests that its replicas answer, of all frontends: at most a second old while all of them tell"

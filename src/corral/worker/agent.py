@@ -310,10 +310,8 @@ class Agent:
 
     async def _send_heartbeat(self, place: Place) -> HeartbeatOut:
         self._report = await self._around.readings.read()
-        # A frontend takes the list of GPUs from registrations only.
-        figures = {key: value for key, value in self._report.items() if key != "gpus"}
         own = {"boot_id": self._profile.boot_id, "bus_ok": self.link.is_connected}
-        beat = HeartbeatIn.model_validate(figures | own)
+        beat = HeartbeatIn.model_validate({**self._report, **own})
         return await self._around.control.heartbeat(place.node_id, beat)
 
     async def _unheard(self, error: Exception) -> None:

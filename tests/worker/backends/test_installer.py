@@ -438,6 +438,40 @@ async def test_the_digest_of_a_folder_is_that_of_its_content(scene: Scene, tmp_p
             )
 
 
+@pytest.mark.behaviour("INS-38")
+@pytest.mark.parametrize(
+    ("manifest", "sentence"),
+    [
+        (Manifest(command=("{dir}/bin/server",)), "starts {dir}/bin/server, and there is no such program"),
+        (Manifest(command=("{dir}/plain.txt",)), "starts {dir}/plain.txt, and there is no such program"),
+        (Manifest(command=("no-such-program-anywhere",)), "starts no-such-program-anywhere"),
+        (Manifest(command=("{python}", "{dir}/gone.py")), "starts {dir}/gone.py"),
+        (Manifest(launcher="fake"), "the manifest has no command"),
+        (Manifest(command=("{python}",), options={"a": ("--a",)}), "has options, and no {options} in its command"),
+    ],
+)
+async def test_install_refuses_a_folder_whose_program_is_not_there(
+    scene: Scene, tmp_path: Path, manifest: Manifest, sentence: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "plain.txt").write_text("Nothing to run.")
+    source = Source(kind=SourceKind.DIRECTORY, uri=str(tmp_path / "folder"))
+    with pytest.raises(InstallFailed) as refused:
+        await scene.install(Build(name=NAME, version="1", source=source, manifest=manifest))
+    assert sentence in refused.value.message
+    assert refused.value.slug == "bad_manifest"
+    assert scene.installer.installed() == ()
+
+
+@pytest.mark.behaviour("INS-38")
+async def test_install_refuses_an_empty_folder(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "folder" / "bin").mkdir(parents=True)
+    source = Source(kind=SourceKind.DIRECTORY, uri=str(tmp_path / "folder"))
+    manifest = Manifest(command=("true", "{options}"))
+    with pytest.raises(InstallFailed, match="holds no file"):
+        await scene.install(Build(name=NAME, version="1", source=source, manifest=manifest))
+
+
 @pytest.mark.behaviour("INS-19")
 async def test_a_system_backend_is_listed_runs_and_is_neither_removed_nor_rolled_back(
     scene: Scene, tmp_path: Path

@@ -40,13 +40,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What replicas of one run hash took, on nodes with a GPU and on nodes without."""
+    """What replicas of one run hash took, in the memory of a GPU and in RAM."""
 
     gpu: Seen | None = None
     cpu: Seen | None = None
 
-    def on(self, node: Node) -> Seen | None:
-        return self.gpu if has_gpu(node) else self.cpu
+    def on(self, *, uses_gpu: bool) -> Seen | None:
+        return self.gpu if uses_gpu else self.cpu
 
 
 def has_gpu(node: Node) -> bool:
@@ -55,11 +55,20 @@ def has_gpu(node: Node) -> bool:
 
 
 def estimate(
-    config: ModelConfig, facts: ModelFacts | None, payload_bytes: int | None, node: Node, observed: Observed | None
+    config: ModelConfig,
+    facts: ModelFacts | None,
+    payload_bytes: int | None,
+    node: Node,
+    observed: Observed | None,
+    *,
+    is_processor_build: bool = False,
 ) -> Need:
-    """What a replica would take on this node. `observed` is of the model's present run hash (`observed_of`)."""
-    uses_gpu = has_gpu(node) and config.options.get("gpu_layers", "").strip() != "0"
-    seen = observed.on(node) if observed else None
+    """What a replica would take on this node. `observed` is of the model's present run hash (`observed_of`).
+
+    `is_processor_build`: the engine that would run there makes no use of a GPU (`catalog.uses_processor_only`).
+    """
+    uses_gpu = has_gpu(node) and not is_processor_build and config.options.get("gpu_layers", "").strip() != "0"
+    seen = observed.on(uses_gpu=uses_gpu) if observed else None
     computed = _computed(config, facts, payload_bytes, GPU_OVERHEAD_BYTES if uses_gpu else CPU_OVERHEAD_BYTES)
     vram = _first(config.vram_bytes, seen.vram_bytes if seen else None, computed) if uses_gpu else 0
     ram = _first(config.ram_bytes, seen.ram_bytes if seen else None, None if uses_gpu else computed)
@@ -119,30 +128,11 @@ def observed_of(document: Mapping[str, Any] | None, run_hash: str) -> Observed |
     return Observed(gpu=_seen(document.get("gpu")), cpu=_seen(document.get("cpu")))
 
 
-def with_observation(document: Mapping[str, Any] | None, run_hash: str, node: Node, seen: Seen) -> dict[str, Any]:
-    """What to store after a replica was measured on this node. The most that was seen is kept, within one run hash."""
-    kept = observed_of(document, run_hash) or Observed()
-    before = kept.on(node) or Seen()
-    merged = Seen(
-        vram_bytes=_most(before.vram_bytes, seen.vram_bytes), ram_bytes=_most(before.ram_bytes, seen.ram_bytes)
-    )
-    gpu, cpu = (merged, kept.cpu) if has_gpu(node) else (kept.gpu, merged)
-    return {"run_hash": run_hash, "gpu": _document(gpu), "cpu": _document(cpu)}
-
-
 def _seen(document: object) -> Seen | None:
     if not isinstance(document, Mapping):
         return None
     vram, ram = document.get("vram_bytes"), document.get("ram_bytes")
     return Seen(vram_bytes=vram if isinstance(vram, int) else None, ram_bytes=ram if isinstance(ram, int) else None)
-
-
-def _document(seen: Seen | None) -> dict[str, int | None] | None:
-    return None if seen is None else {"vram_bytes": seen.vram_bytes, "ram_bytes": seen.ram_bytes}
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    return max((value for value in (one, other) if value is not None), default=None)
 
 
 def _first(*values: int | None) -> int | None:

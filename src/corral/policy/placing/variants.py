@@ -19,7 +19,6 @@ from corral.domain.errors import NotFound
 from corral.domain.node import Node
 from corral.policy.budget import budget_or_no_cap
 from corral.policy.catalog import capability_of
-from corral.policy.placing.fleet import Room
 from corral.policy.placing.sizes import in_words
 
 # What hardware likes best, by the first word of a capability.
@@ -57,19 +56,34 @@ class Machine:
     memory_bytes: int | None
     has_card: bool
     backends: frozenset[str] | None = None
+    # Backends whose build for this machine makes no use of the card, and the RAM that they have instead.
+    processor_backends: frozenset[str] = frozenset()
+    ram_bytes: int | None = None
 
     @classmethod
-    def of(cls, node: Node, budget_bytes: int | None, backends: frozenset[str] | None = None) -> Machine:
-        """`budget_bytes`: what of the card may be used; what runs there now does not count, it may make room."""
+    def of(
+        cls,
+        node: Node,
+        backends: frozenset[str] | None = None,
+        processor_backends: frozenset[str] = frozenset(),
+    ) -> Machine:
+        """The budget of the node caps its card; what runs there now does not count, because it may make room."""
         hardware = node.hardware
-        has_card = bool(hardware.total_vram) and not hardware.unified_memory
+        ceiling = budget_or_no_cap(node.budget).ceiling(hardware.total_vram)
+        card_bytes = hardware.total_vram if ceiling is None else ceiling
         return cls(
             node=node.name,
             capability=capability_of(hardware),
-            memory_bytes=budget_bytes if hardware.total_vram else hardware.total_ram,
-            has_card=has_card,
+            memory_bytes=card_bytes if hardware.total_vram else hardware.total_ram,
+            has_card=bool(hardware.total_vram) and not hardware.unified_memory,
             backends=backends,
+            processor_backends=processor_backends,
+            ram_bytes=hardware.total_ram,
         )
+
+    def memory_for(self, backend: str) -> int | None:
+        """Return the memory in which this backend keeps its models here; None is unknown."""
+        return self.ram_bytes if backend in self.processor_backends else self.memory_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +159,7 @@ def _judge(variant: Variant, machines: Sequence[Machine]) -> Verdict:
         on = "node" if len(fitting) == 1 else "nodes"
         sentence = f"{variant.model} fits on {len(fitting)} {on}."
         return Verdict(variant=variant, fits_on=fitting, sentence=sentence)
-    most = max(machine.memory_bytes or 0 for machine in able)
+    most = max(machine.memory_for(variant.backend) or 0 for machine in able)
     return Verdict(
         variant=variant,
         fits_on=(),
@@ -158,9 +172,8 @@ def _has_build(machine: Machine, variant: Variant) -> bool:
 
 
 def _has_memory(machine: Machine, variant: Variant) -> bool:
-    if variant.memory_bytes is None or machine.memory_bytes is None:
-        return True
-    return variant.memory_bytes <= machine.memory_bytes
+    memory_bytes = machine.memory_for(variant.backend)
+    return variant.memory_bytes is None or memory_bytes is None or variant.memory_bytes <= memory_bytes
 
 
 # Fits (the base always takes part), its size is known, a card, the engine, the feature, the size; the base wins ties.
@@ -180,15 +193,5 @@ def _rank(variant: Variant, machine: Machine) -> _Rank:
     engine = len(likes) - likes.index(variant.backend) if variant.backend in likes else 0
     feature = max((len(FEATURES) - FEATURES.index(tag) for tag in variant.tags if tag in FEATURES), default=0)
     is_known = variant.memory_bytes is not None or variant.is_base
-    return 1, int(is_known), int(machine.has_card), engine, feature, variant.memory_bytes or 0
-
-
-def machines_of(rooms: Iterable[Room], backends: dict[str, frozenset[str]] | None = None) -> tuple[Machine, ...]:
-    """The candidates of a fleet as machines. `backends`: what each node, by id, has builds for."""
-    found = []
-    for room in rooms:
-        total = room.node.hardware.total_vram
-        ceiling = budget_or_no_cap(room.node.budget).ceiling(total)
-        builds = None if backends is None else backends.get(room.node.id, frozenset())
-        found.append(Machine.of(room.node, total if ceiling is None else ceiling, builds))
-    return tuple(found)
+    on_card = machine.has_card and variant.backend not in machine.processor_backends
+    return 1, int(is_known), int(on_card), engine, feature, variant.memory_bytes or 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import yaml
 from corral.domain.backend import Build, Manifest, SourceKind
 from corral.domain.errors import InvalidRequest
 from corral.domain.operation import Phase
-from corral.policy.gallery import parse_manifest
+from corral.policy.gallery import manifest_problem, parse_manifest
 from corral.transfer.faults import disk_full, told_when_full
 from corral.worker.backends import programs
 from corral.worker.backends.faults import InstallFailed
@@ -109,6 +109,7 @@ async def stage(job: Job, source: Source, folder: Path) -> Staged:
         if build.manifest.launcher:
             shutil.copyfile(find_launcher(build.manifest.launcher), folder / LAUNCHER)
     staged = Staged(folder=folder, build=build, delivered=delivered)
+    _check_program(job, staged)
     await _check(job, staged)
     return staged
 
@@ -153,17 +154,55 @@ def parse_own_manifest(document: Mapping[str, Any], name: str) -> Manifest:
     return manifest
 
 
+def _check_program(job: Job, staged: Staged) -> None:
+    """Refuse an engine whose program is not there: an empty or half-copied folder, or a command with a wrong path."""
+    name, manifest = job.build.name, staged.build.manifest
+    problem = manifest_problem(manifest)
+    if problem:
+        raise InstallFailed(f"{name} cannot be run: {problem}.", code="bad_manifest")
+    names = _names(job, staged)
+    for text in _programs(manifest):
+        try:
+            program = fill(text, names, name)
+        except BadManifest:
+            continue  # It needs what only an engine that runs has.
+        if shutil.which(program, path=job.options.environment.get("PATH")) is None and not _is_script(text, program):
+            where = "package" if job.build.source.kind is not SourceKind.DIRECTORY else "folder"
+            raise InstallFailed(
+                f"{name} cannot be run: its command starts {text}, and there is no such program.",
+                hint=f"Look whether the {where} is complete, and whether the file may be executed.",
+                code="bad_manifest",
+            )
+
+
+def _programs(manifest: Manifest) -> Iterator[str]:
+    """The program of the command and, behind `{python}`, the script that it is to run."""
+    yield manifest.command[0]
+    if manifest.command[0] == "{python}":
+        yield from [text for text in manifest.command[1:] if text.startswith("{dir}/")][:1]
+
+
+def _is_script(text: str, program: str) -> bool:
+    """Whether this is a file that an interpreter reads: such a file need not be executable."""
+    return text.startswith("{dir}/") and text.endswith((".py", ".js", ".sh", ".jar")) and Path(program).is_file()
+
+
+def _names(job: Job, staged: Staged) -> dict[str, str]:
+    """What the placeholders of a manifest stand for before the engine has a port and a model."""
+    return {
+        "dir": str(staged.folder),
+        "python": str(staged.folder / staged.delivered.python) if staged.delivered.python else str(job.options.python),
+        "launcher": str(staged.folder / LAUNCHER),
+    }
+
+
 async def _check(job: Job, staged: Staged) -> None:
     """The backend's own check, run where it was unpacked. Nothing is stopped yet: a failure costs nothing."""
     manifest = staged.build.manifest
     if not manifest.check:
         return
     job.report.phase(Phase.CHECKING)
-    names = {
-        "dir": str(staged.folder),
-        "python": str(staged.folder / staged.delivered.python) if staged.delivered.python else str(job.options.python),
-        "launcher": str(staged.folder / LAUNCHER),
-    }
+    names = _names(job, staged)
     command = [fill(text, names, job.build.name) for text in manifest.check]
     # What the engine itself will see, without what only a start gives it, such as its key.
     environment = clean_environment(job.options.environment)

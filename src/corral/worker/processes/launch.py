@@ -17,6 +17,7 @@ from pathlib import Path
 from corral.bus.messages import StartBackend
 from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest
+from corral.policy.gallery import OPTIONS
 from corral.worker.processes.errors import BadManifest
 from corral.worker.work import Runnable
 
@@ -24,7 +25,6 @@ LOOPBACK = "127.0.0.1"
 LAUNCHER_NAME = "launcher.py"
 # Says whose process this is, also after the worker that started it is gone.
 MARKER = "CORRAL_ENGINE"
-_OPTIONS = "{options}"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _KEPT = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE"})
 _KEPT_PREFIXES = (
@@ -71,11 +71,11 @@ def make_launch(runnable: Runnable, wish: StartBackend, place: Place, around: Ma
         raise BadManifest(f"The manifest of {runnable.name} has no command.")
     values = _values(runnable, wish, place)
     arguments = _options(runnable.name, manifest, wish.options, values)
-    if wish.options and _OPTIONS not in manifest.command:
-        raise BadManifest(f"The manifest of {runnable.name} has options, and no {_OPTIONS} in its command.")
+    if wish.options and OPTIONS not in manifest.command:
+        raise BadManifest(f"The manifest of {runnable.name} has options, and no {OPTIONS} in its command.")
     command: list[str] = []
     for part in manifest.command:
-        if part == _OPTIONS:
+        if part == OPTIONS:
             command += arguments
         else:
             command.append(fill(part, values, runnable.name))

@@ -18,7 +18,6 @@ from corral.policy.models.estimate import (
     estimate,
     load_budget_s,
     observed_of,
-    with_observation,
 )
 from tests.unit.policy.builders import a_node
 
@@ -77,16 +76,20 @@ def test_a_model_that_is_kept_off_the_gpu_takes_ram() -> None:
     assert need.ram_bytes is not None
 
 
+@pytest.mark.behaviour("PLACE-10")
+def test_estimate_of_a_processor_build_takes_ram_on_a_node_with_a_gpu() -> None:
+    observed = Observed(gpu=Seen(vram_bytes=5, ram_bytes=6), cpu=Seen(ram_bytes=7))
+    computed = estimate(CONFIG, FACTS, 1100, GPU, None, is_processor_build=True)
+    assert (computed.vram_bytes, computed.ram_bytes) == (0, estimate(CONFIG, FACTS, 1100, CPU, None).ram_bytes)
+    seen = estimate(CONFIG, FACTS, 1100, GPU, observed, is_processor_build=True)
+    assert (seen.vram_bytes, seen.ram_bytes) == (0, 7)
+
+
 @pytest.mark.behaviour("LIB-2")
-def test_an_observation_counts_for_its_run_hash_and_its_kind_of_node_and_the_most_is_kept() -> None:
-    stored = with_observation(None, "one", GPU, Seen(vram_bytes=10, ram_bytes=1))
-    stored = with_observation(stored, "one", CPU, Seen(ram_bytes=8))
-    stored = with_observation(stored, "one", GPU, Seen(vram_bytes=9, ram_bytes=2))
+def test_observation_counts_for_its_run_hash_only() -> None:
+    stored = {"run_hash": "one", "gpu": {"vram_bytes": 10, "ram_bytes": 2}, "cpu": {"ram_bytes": 8}}
     assert observed_of(stored, "one") == Observed(gpu=Seen(vram_bytes=10, ram_bytes=2), cpu=Seen(ram_bytes=8))
     assert observed_of(stored, "two") is None
-    assert observed_of(with_observation(stored, "two", CPU, Seen(ram_bytes=3)), "two") == Observed(
-        cpu=Seen(ram_bytes=3)
-    )
     assert observed_of({"run_hash": "one", "gpu": "nonsense"}, "one") == Observed()
 
 

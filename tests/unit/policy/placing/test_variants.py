@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.domain.errors import NotFound
-from corral.policy.placing.fleet import Fleet
-from corral.policy.placing.variants import Machine, Variant, choose_variant, machines_of
+from corral.policy.placing.variants import Machine, Variant, choose_variant
 from tests.unit.policy.builders import GIB, a_node
 
 BASE = Variant(model="m-q4", backend="llama-cpp", memory_bytes=4 * GIB, is_base=True)
@@ -55,11 +54,16 @@ def test_what_fits_on_a_card_comes_before_what_only_fits_beside_one() -> None:
 def test_a_frontend_without_a_card_picks_for_nodes_that_have_one() -> None:
     card = a_node("gpu", total_vram=24 * GIB, gpu_vendor="nvidia", capability="nvidia-cuda-12", total_ram=8 * GIB)
     capped = a_node("capped", total_vram=24 * GIB, capability="nvidia-cuda-12", budget_reported="10GiB")
-    away = a_node("away", total_vram=80 * GIB, approved_at=None)
-    assert choose_variant(ALL, machines_of(Fleet.of([card, away]).candidates({}))).variant is HUGE
-    assert choose_variant(ALL, machines_of(Fleet.of([capped, away]).candidates({}))).variant is LARGE
-    builds = {"gpu": frozenset({"llama-cpp"})}
-    assert choose_variant(ALL, machines_of(Fleet.of([card]).candidates({}), builds)).variant is LARGE
+    assert choose_variant(ALL, [Machine.of(card)]).variant is HUGE
+    assert choose_variant(ALL, [Machine.of(capped)]).variant is LARGE
+    assert choose_variant(ALL, [Machine.of(card, frozenset({"llama-cpp"}))]).variant is LARGE
+
+
+@pytest.mark.behaviour("PLACE-10")
+def test_variant_of_a_processor_build_is_chosen_by_ram_on_a_node_with_a_gpu() -> None:
+    card = a_node("gpu", total_vram=24 * GIB, capability="nvidia-cuda-12", total_ram=8 * GIB)
+    backends = frozenset({"llama-cpp"})
+    assert choose_variant(ALL, [Machine.of(card, backends, backends)]).variant is BASE
 
 
 @pytest.mark.behaviour("OPS-100")

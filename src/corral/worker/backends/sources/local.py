@@ -36,6 +36,8 @@ class DirectorySource:
         if self._job.downloads.is_relative_to(self._folder.resolve()):
             raise InstallFailed(f"{self._folder} holds the installed backends themselves.", code="bad_manifest")
         self._size = await in_thread(lambda _stop: size_of(self._folder))
+        if not self._size and not await in_thread(lambda _stop: any(path.is_file() for path in walk(self._folder))):
+            raise InstallFailed(f"The folder {self._folder} of this node holds no file.", code="not_found")
         return Resolved(digest=None, total_bytes=self._size, unpacked_factor=0.0)
 
     async def stage(self, folder: Path) -> Delivered:

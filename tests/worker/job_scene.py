@@ -74,7 +74,7 @@ class JobScene:
         await self.frontend_bus.subscribe(JOB_EVENT, self._heard)
         await self.until(lambda: self.frontend_bus.is_connected)
 
-    async def start(self, *, on_bus: bool = True) -> None:
+    async def start(self, *, on_bus: bool = True, is_registered: bool = True) -> None:
         """A new life of the worker, on the same disk."""
         self._lives += 1
         boot_id = f"boot-{self._lives}"
@@ -112,6 +112,8 @@ class JobScene:
             )
         )
         await self.runner.start()
+        if is_registered:
+            await self.runner.serve(NODE)
         if on_bus:
             await self.join()
 

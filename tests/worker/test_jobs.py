@@ -581,7 +581,7 @@ def test_a_machine_that_becomes_another_node_begins_anew():
         held = await scene.runner.holdings(NODE)
         assert ([each.generation for each in held.installed], held.removed) == ([70], {CUDA: 71})
         await scene.kill()
-        await scene.start(on_bus=False)
+        await scene.start(on_bus=False, is_registered=False)
         held = await scene.runner.holdings("another-node")
         assert ([each.generation for each in held.installed], held.removed) == ([0], {})
         await scene.until(lambda: JobState(scene.disk.jobs["unwanted"].event.state).is_final)
@@ -590,7 +590,7 @@ def test_a_machine_that_becomes_another_node_begins_anew():
         await scene.runner.accept(JobKind.UPGRADE, command)
         await scene.until(lambda: scene.disk.installed[CPU].version == "2")
         await scene.kill()
-        await scene.start(on_bus=False)
+        await scene.start(on_bus=False, is_registered=False)
         held = await scene.runner.holdings("another-node")
         assert [each.generation for each in held.installed] == [2]
 

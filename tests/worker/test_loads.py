@@ -13,7 +13,7 @@ from corral.domain.errors import CorralError, InvalidRequest, Unprocessable
 from corral.domain.operation import JobState, Phase
 from corral.worker.jobs.percent import load_windows
 from corral.worker.jobs.record import Stop
-from tests.worker.job_scene import CPU, CUDA, JobScene, load_of, play
+from tests.worker.job_scene import CPU, CUDA, NODE, JobScene, load_of, play
 from tests.worker.pretend_work import MIB, wire_build
 
 KEY = "qwen#0"
@@ -471,5 +471,21 @@ def test_a_newer_change_of_the_backend_does_not_take_the_place_of_a_load():
         let(scene, Phase.STAGING)
         end = await scene.end_of("j1")
         assert (end.state, end.result["backend"]) == ("done", CPU)
+
+    play(story)
+
+
+@pytest.mark.behaviour("JOB-27")
+def test_load_of_an_earlier_process_goes_on_only_after_the_node_is_registered():
+    async def story(scene: JobScene) -> None:
+        hold(scene, Phase.STAGING)
+        await scene.load("j1")
+        await reach(scene, Phase.STAGING)
+        await scene.kill()
+        await scene.start(is_registered=False)
+        await scene.clock.sleep(60.0)
+        assert scene.files.gates.reached == []
+        await scene.runner.serve(NODE)
+        assert (await scene.end_of("j1")).state == "done"
 
     play(story)

@@ -239,6 +239,8 @@ class Node:
     files: NodeFiles
     inbox: Inbox
     port: int
+    # A worker that has just started knows the places of its jobs and not yet who it is.
+    is_registered: bool = True
 
     @property
     def url(self) -> str:
@@ -281,8 +283,11 @@ class Scene:
         *,
         serve: ServeOptions | None = None,
         shared_dir: Path | None = None,
+        is_registered: bool = True,
     ) -> Node:
-        return await self._stack.enter_async_context(self.running_node(name, options, serve, shared_dir))
+        node = await self._stack.enter_async_context(self.running_node(name, options, serve, shared_dir))
+        node.is_registered = is_registered
+        return node
 
     @asynccontextmanager
     async def running_node(
@@ -294,7 +299,9 @@ class Scene:
     ) -> AsyncIterator[Node]:
         clock = SystemClock()
         store = BlobStore(self.root / name, clock, shared_dir=shared_dir)
-        library = Library(urls=(self.library.url,), credential=CREDENTIAL, node_id=lambda: name)
+        library = Library(
+            urls=(self.library.url,), credential=CREDENTIAL, node_id=lambda: name if node.is_registered else None
+        )
         puller = Puller(store, library, clock, options)
         inbox = Inbox(self.root / name / "inbox", shows_paths=True)
         gate = Gate(ticket_key=lambda: ACCOUNT.public, node_id=lambda: name)
@@ -303,8 +310,9 @@ class Scene:
         files = NodeFiles(store, puller, inbox, clock)
         await files.start()
         await server.start()
+        node = Node(name=name, store=store, puller=puller, files=files, inbox=inbox, port=server.port)
         try:
-            yield Node(name=name, store=store, puller=puller, files=files, inbox=inbox, port=server.port)
+            yield node
         finally:
             await files.stop()
             await server.stop()

@@ -381,3 +381,45 @@ async def test_files_of_a_shared_library_are_linked(scene: Scene, tmp_path: Path
     # Deleting gives nothing back, and takes nothing from the library.
     assert (await node.files.delete("m")).freed_bytes == 0
     assert source.read_bytes() == BODY
+
+
+@pytest.mark.behaviour("FILE-5")
+async def test_transfer_waits_for_its_first_place_until_the_node_is_registered(scene: Scene) -> None:
+    scene.library.put(BODY)
+    node = await scene.node(is_registered=False)
+    job = asyncio.create_task(node.have(item(BODY), places=(LIBRARY,)))
+
+    async def is_waiting() -> bool:
+        return item(BODY).sha256 in node.puller._running
+
+    await eventually(is_waiting)
+    assert not job.done()
+    node.is_registered = True
+    folder = await job
+    assert (folder / "model.gguf").read_bytes() == BODY
+
+
+@pytest.mark.behaviour("FILE-5")
+async def test_transfer_that_knows_its_chunks_waits_for_a_place_until_the_node_is_registered(scene: Scene) -> None:
+    small = some_bytes(1000, seed=3)
+    scene.library.put(small)
+    # The hash of its only chunk is its own: nobody has to be asked for the list.
+    node = await scene.node(is_registered=False)
+    job = asyncio.create_task(node.have(item(small), places=(LIBRARY,)))
+
+    async def has_begun() -> bool:
+        return node.store.find(item(small).sha256) is not None
+
+    await eventually(has_begun)
+    assert not job.done()
+    node.is_registered = True
+    folder = await job
+    assert (folder / "model.gguf").read_bytes() == small
+
+
+@pytest.mark.behaviour("FILE-6")
+async def test_transfer_without_any_place_fails_as_source_unavailable(scene: Scene) -> None:
+    node = await scene.node(options=replace(QUICK, patience_s=0.0), is_registered=False)
+    with pytest.raises(SourceFailed) as caught:
+        await node.have(item(some_bytes(1000, seed=3)), places=(LIBRARY,))
+    assert caught.value.slug == "source_unavailable"

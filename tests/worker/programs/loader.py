@@ -44,6 +44,7 @@ async def main(home: Path, library: str, port: int) -> None:
     )
     for service in (*tools.services, runner):
         await service.start()
+    await runner.serve("n1")
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with asyncio.TaskGroup() as group:

@@ -99,6 +99,11 @@ class Standings:
         """When one will have rested; None if there is none left."""
         return min((each.rests_until for each in self._all.values() if not each.is_struck), default=None)
 
+    @property
+    def are_struck(self) -> bool:
+        """Whether places are known, and all of them have told wrong bytes."""
+        return bool(self._all) and all(each.is_struck for each in self._all.values())
+
     def tellers(self) -> list[Standing]:
         """Those whose word about chunks is believed."""
         return [each for each in self._all.values() if each.address.chunks_url]

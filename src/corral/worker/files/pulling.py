@@ -2,9 +2,9 @@
 
 Guarantee: what `pull` leaves in the store has the hashes that the control plane tells, and a chunk that was verified is
 never fetched again. A place that is wrong, silent or gone costs a chunk, not the transfer; it is given up only after
-`patience_s` without a new chunk, or when no place is left. Jobs that want the same content share one transfer, which
-ends with the last of them. Limit: the list of chunks of a content is believed to whoever is named as the library or the
-storage, and never to another node.
+`patience_s` without a new chunk, or when every place has told wrong bytes. Jobs that want the same content share one
+transfer, which ends with the last of them. Limit: the list of a content's chunks is believed to whoever is named as the
+library or the storage, and never to another node.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ HAVE_HEADER = "X-Have-Chunks"
 _AGAIN_S = 0.1
 # A node that was told to fetch it at the same moment has begun by then.
 _BEGIN_S = 3.0
+# How long to wait where no place is known at all.
+_NO_PLACE_S = 0.5
 # So often a file is fetched that another program changes meanwhile.
 _PASSES_MAX = 3
 _EMPTY = new_sha256(b"").hexdigest()
@@ -137,7 +139,8 @@ class Puller:
             transfer = _Transfer(sha256, meter.sizes[sha256])
             self._running[sha256] = transfer
             transfer.task = self._tasks.start(self._run(transfer), name=f"pull {sha256[:12]}")
-        transfer.places.add(addresses(places, sha256, self._library))
+        transfer.offers.append(places)
+        self._find_places(transfer)
         transfer.meters.append(meter)
         try:
             await asyncio.wait({transfer.task})
@@ -202,6 +205,7 @@ class Puller:
             known = await self._store.known_chunks(transfer.sha256, transfer.size_bytes)
         pause_s = 1.0
         while known is None:
+            self._find_places(transfer)
             trouble = "no frontend is known"
             for teller in transfer.places.tellers():
                 try:
@@ -270,13 +274,20 @@ class Puller:
         while True:
             now = self._clock.monotonic()
             self._check_patience(transfer, "a chunk")
+            self._find_places(transfer)
             place = transfer.places.best(now)
             if place is not None:
                 return place
             rested_at = transfer.places.next_at()
-            if rested_at is None:
+            if rested_at is None and transfer.places.are_struck and self._library.node_id() is not None:
                 raise _not_to_be_had(transfer, "a chunk", "digest_mismatch")
-            await self._clock.sleep(max(0.01, rested_at - now))
+            # Without any place the worker is not registered yet, or the frontends' addresses are still to come.
+            await self._clock.sleep(_NO_PLACE_S if rested_at is None else max(0.01, rested_at - now))
+
+    def _find_places(self, transfer: _Transfer) -> None:
+        """Add the addresses that are known now: those of the frontends come with the registration."""
+        for places in transfer.offers:
+            transfer.places.add(addresses(places, transfer.sha256, self._library))
 
     async def _take(self, transfer: _Transfer, place: Standing, index: int) -> bool:
         """Fetch a chunk and write it, if it is right."""
@@ -361,6 +372,8 @@ class _Transfer:
         self.sha256 = sha256
         self.size_bytes = size_bytes
         self.places = Standings()
+        # The places that each job has named.
+        self.offers: list[tuple[BlobPlace, ...]] = []
         self.meters: list[_Meter] = []
         self.is_leaving = False
         self.began_at = self.progress_at = 0.0

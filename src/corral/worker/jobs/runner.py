@@ -91,6 +91,8 @@ class JobRunner:
         self._writing = asyncio.Lock()
         self._loaded = asyncio.Event()
         self._tidied = asyncio.Event()
+        # A frontend has said which node this machine is.
+        self._served = asyncio.Event()
         self._is_stopping = False
         self.events = EventOutbox(parts.clock, parts.rng)
         self._voice = Voice(clock=parts.clock, tasks=self._tasks, send=self.events.put)
@@ -151,8 +153,11 @@ class JobRunner:
     async def serve(self, node_id: str) -> None:
         """Work for this node. Jobs and generations of another one, of another cluster perhaps, count no more."""
         await self.until_loaded()
-        if node_id == self._memory.node_id:
-            return
+        if node_id != self._memory.node_id:
+            await self._become(node_id)
+        self._served.set()
+
+    async def _become(self, node_id: str) -> None:
         async with self._accepting:
             if self._memory.node_id is not None:
                 log.info("this machine is another node now; its unfinished jobs end", was=self._memory.node_id)
@@ -255,6 +260,12 @@ class JobRunner:
 
     # --- driving ---
 
+    async def _resume(self, job: Job) -> None:
+        """Go on with a job of an earlier process once this node is registered: it may belong to another node by now,
+        and the places of its files are not known before."""
+        await self._served.wait()
+        await self._drive(job)
+
     async def _drive(self, job: Job) -> None:
         await self._tidied.wait()
         outcome = await self._outcome(job)
@@ -338,7 +349,7 @@ class JobRunner:
         for job in self._memory.unfinished():
             log.info("job is taken up again", job=job.id, backend=job.backend, times=job.lives)
             await self._checkpoint(job)
-            self._tasks.start(self._drive(job), name=f"drive {job.id}")
+            self._tasks.start(self._resume(job), name=f"resume {job.id}")
         self._loaded.set()
 
     def _taken_up(self, record: JobRecord) -> Job:

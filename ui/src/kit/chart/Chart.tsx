@@ -2,6 +2,8 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { BYTE_INCREMENTS, TIME_INCREMENTS, timeLabels, timeRange, valueRange } from "@/kit/chart/axes";
+import { bytes, dayOf, timeOfDay } from "@/text/format";
 
 export interface Series {
   label: string;
@@ -63,15 +65,9 @@ function told(value: number | null | undefined, format: (value: number) => strin
   return value == null ? "not known" : format(value);
 }
 
-const TIMES = { hour: "2-digit", minute: "2-digit" } as const;
-const DAYS = { month: "short", day: "numeric" } as const;
-const DAY_AND_A_HALF_S = 36 * 3600;
-
-/** A moment on an axis: its time, or its day if the axis is of days. */
-function moment(at: number, rangeS: number, isExact = false): string {
-  const date = new Date(at * 1000);
-  if (isExact) return date.toLocaleString(undefined, { ...DAYS, ...TIMES, second: "2-digit" });
-  return date.toLocaleString(undefined, rangeS > DAY_AND_A_HALF_S ? DAYS : TIMES);
+/** The moment under the pointer; without one the legend tells the last values. */
+function exactly(at: number | null): string {
+  return at == null ? "last" : `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
 }
 
 function colour(name: string): string {
@@ -95,6 +91,7 @@ function options(
   filled: boolean,
   format: { current: (value: number) => string },
 ): uPlot.Options {
+  const isBytes = format.current === bytes;
   const grid = { stroke: resolved("--line"), width: 1 };
   const font = `11px ${colour("--mono")}`;
   return {
@@ -102,15 +99,19 @@ function options(
     height,
     cursor: { y: false, points: { size: 6 } },
     legend: { live: true },
-    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), high ? high * 1.1 : 1] } },
+    scales: {
+      x: { range: (_, low, high) => timeRange(low, high) },
+      y: { range: (_, low, high) => valueRange(low, high, isBytes) },
+    },
     axes: [
       {
         stroke: resolved("--ink-faint"),
         grid: { show: false },
         ticks: grid,
         font,
-        space: 80,
-        values: (_, ticks) => ticks.map((tick) => moment(tick, (ticks.at(-1) ?? 0) - (ticks[0] ?? 0))),
+        space: 90,
+        incrs: TIME_INCREMENTS,
+        values: (_plot, ticks, _axis, _space, increment) => timeLabels(ticks, increment),
       },
       {
         stroke: resolved("--ink-faint"),
@@ -118,11 +119,12 @@ function options(
         ticks: { show: false },
         font,
         size: 62,
+        ...(isBytes ? { incrs: BYTE_INCREMENTS } : {}),
         values: (_, ticks) => ticks.map((tick) => format.current(tick)),
       },
     ],
     series: [
-      { label: "At", value: (_: uPlot, at: number | null) => (at == null ? "now" : moment(at, 0, true)) },
+      { label: "At", value: (_: uPlot, at: number | null) => exactly(at) },
       ...labels.map((label, place) => ({
         label,
         stroke: resolved(COLOURS[place % COLOURS.length] ?? "--ink"),

@@ -2109,6 +2109,12 @@ export interface components {
             disabled: boolean;
             /** Id */
             id: string;
+            /**
+             * Load Failed
+             * @description The last load failed, and no replica is there.
+             * @default false
+             */
+            load_failed: boolean;
             /** Loaded On */
             loaded_on?: components["schemas"]["LoadedOnOut"][];
             /** Name */
@@ -3957,6 +3963,14 @@ export interface components {
              * @default false
              */
             has_rule: boolean;
+            /**
+             * Load Error
+             * @description Why the last load failed. Empty if it did not fail, or if the configuration has changed since.
+             * @default
+             */
+            load_error: string;
+            /** Load Failed At */
+            load_failed_at?: string | null;
             /** Name */
             name: string;
             /** Payload Bytes */

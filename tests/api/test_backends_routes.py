@@ -304,11 +304,17 @@ async def test_the_installed_list_names_every_node_with_drift_and_upgrades(front
     assert {"node_id", "node_name", "node_status", "version", "digest", "uri", "installed_at"} <= nodes[0].keys()
     assert [(one["node_name"], one["drifts"]) for one in nodes] == [("a", False), ("b", False), ("c", True)]
     assert (listed[0]["version"], listed[0]["available_version"], listed[0]["has_upgrade"]) == ("1.0.0", version, True)
+    assert [(one["has_upgrade"], one["upgrade_to"]) for one in nodes] == [(True, version), (True, version), (False, "")]
     for path in ("/api/backends/upgrades", "/backends/upgrades"):
         found = (await frontend.call("GET", path))[1]
         assert found[BACKEND]["installed_version"] == "1.0.0"
         assert found[BACKEND]["available_version"] == version
         assert [one["node_name"] for one in found[BACKEND]["node_drift"]] == ["c"]
+        assert [(one["node_name"], one["to_version"]) for one in found[BACKEND]["nodes"]] == [
+            ("a", version),
+            ("b", version),
+        ]
+        assert found[BACKEND]["summary"] == f"The newest version is {version}. a and b have 1.0.0."
         assert (await frontend.call("POST", f"{path}/check"))[1] == found
 
 

@@ -3094,6 +3094,12 @@ export interface components {
             /** Nodes */
             Nodes: components["schemas"]["InstalledOn"][];
             /**
+             * Upgrade Summary
+             * @description Which version is the newest, and which nodes have another one.
+             * @default
+             */
+            upgrade_summary: string;
+            /**
              * Version
              * @description What most nodes have.
              * @default
@@ -3173,6 +3179,12 @@ export interface components {
              * @default false
              */
             drifts: boolean;
+            /**
+             * Has Upgrade
+             * @description This node is behind.
+             * @default false
+             */
+            has_upgrade: boolean;
             /** Installed At */
             installed_at?: string | null;
             /** Node Id */
@@ -3188,6 +3200,12 @@ export interface components {
             previous_version: string;
             /** Size Bytes */
             size_bytes?: number | null;
+            /**
+             * Upgrade To
+             * @description The version that this node would get; empty for images.
+             * @default
+             */
+            upgrade_to: string;
             /**
              * Uri
              * @default
@@ -4299,6 +4317,26 @@ export interface components {
             vram_budget_bytes?: number | null;
             /** Vram Budget Manually Set */
             vram_budget_manually_set: boolean;
+        };
+        /**
+         * NodeUpgradeOut
+         * @description What an upgrade would change on one node.
+         */
+        NodeUpgradeOut: {
+            /**
+             * From Version
+             * @default
+             */
+            from_version: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /**
+             * To Version
+             * @default
+             */
+            to_version: string;
         };
         /**
          * NoteOut
@@ -5977,11 +6015,23 @@ export interface components {
             installed_digest: string;
             /**
              * Installed Version
+             * @description What most nodes have.
              * @default
              */
             installed_version: string;
             /** Node Drift */
             node_drift?: components["schemas"]["DriftOut"][];
+            /**
+             * Nodes
+             * @description Nodes that are behind. None: nodes differ, and no gallery has more.
+             */
+            nodes?: components["schemas"]["NodeUpgradeOut"][];
+            /**
+             * Summary
+             * @description Which version is the newest, and which nodes have another one.
+             * @default
+             */
+            summary: string;
         };
         /**
          * UpgradesAppliedOut
@@ -6325,6 +6375,7 @@ export type NodeBackendIn = components['schemas']['NodeBackendIn'];
 export type NodeBackendOut = components['schemas']['NodeBackendOut'];
 export type NodeInstallIn = components['schemas']['NodeInstallIn'];
 export type NodeOut = components['schemas']['NodeOut'];
+export type NodeUpgradeOut = components['schemas']['NodeUpgradeOut'];
 export type NoteOut = components['schemas']['NoteOut'];
 export type NotThereOut = components['schemas']['NotThereOut'];
 export type OperationInFull = components['schemas']['OperationInFull'];

@@ -292,6 +292,17 @@ async def test_an_agent_node_has_no_backends_and_gets_none(frontend: RunningFron
     assert_envelope(answer, code="node_is_agent")
 
 
+@pytest.mark.parametrize(("limit", "value"), [("vram-budget", "50%"), ("max-replicas-per-model", 2)])
+async def test_agent_node_refuses_limits_that_are_for_engines(
+    frontend: RunningFrontend, limit: str, value: object
+) -> None:
+    await joined(frontend, "helper", node_type="agent", address="")
+    status, answer = await frontend.call("PUT", f"/api/nodes/helper/{limit}", {"value": value})
+    assert status == 409
+    assert_envelope(answer, code="node_is_agent")
+    assert (await frontend.call("DELETE", f"/api/nodes/helper/{limit}"))[0] == 200
+
+
 @pytest.mark.behaviour("API-20")
 async def test_the_installed_list_names_every_node_with_drift_and_upgrades(frontend: RunningFrontend) -> None:
     version = await newest(frontend)

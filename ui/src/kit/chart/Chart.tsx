@@ -2,7 +2,14 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { BYTE_INCREMENTS, TIME_INCREMENTS, timeLabels, timeRange, valueRange } from "@/kit/chart/axes";
+import {
+  BYTE_INCREMENTS,
+  lastKnown,
+  TIME_INCREMENTS,
+  timeLabels,
+  timeRange,
+  valueRange,
+} from "@/kit/chart/axes";
 import { bytes, dayOf, timeOfDay } from "@/text/format";
 
 export interface Series {
@@ -57,17 +64,22 @@ export default function Chart({ title, at, series, format, height = 150, filled 
     plot.current?.setData([at, ...series.map((line) => line.values)] as uPlot.AlignedData);
   }, [at, series]);
 
-  const latest = series.map((line) => `${line.label}: ${told(line.values.at(-1), format)}`).join(", ");
-  return <div ref={box} className="chart" role="img" aria-label={`${title}. Now ${latest}.`} />;
+  const last = lastKnown(series.map((line) => line.values));
+  const latest = series.map((line) => `${line.label}: ${told(line.values[last], format)}`).join(", ");
+  const when = last === at.length - 1 ? "Now" : `At ${timeOfDay((at[last] ?? 0) * 1000)}`;
+  return <div ref={box} className="chart" role="img" aria-label={`${title}. ${when} ${latest}.`} />;
 }
 
 function told(value: number | null | undefined, format: (value: number) => string): string {
   return value == null ? "not known" : format(value);
 }
 
-/** The moment under the pointer; without one the legend tells the last values. */
-function exactly(at: number | null): string {
-  return at == null ? "last" : `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
+/** The moment under the pointer; without one, that of the last values that are known. */
+function exactly(plot: uPlot, at: number | null): string {
+  if (at != null) return `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
+  const times = plot.data[0];
+  const last = lastKnown(plot.data.slice(1));
+  return last === times.length - 1 ? "now" : `last known ${timeOfDay((times[last] ?? 0) * 1000)}`;
 }
 
 function colour(name: string): string {
@@ -124,7 +136,7 @@ function options(
       },
     ],
     series: [
-      { label: "At", value: (_: uPlot, at: number | null) => exactly(at) },
+      { label: "At", value: exactly },
       ...labels.map((label, place) => ({
         label,
         stroke: resolved(COLOURS[place % COLOURS.length] ?? "--ink"),
@@ -135,7 +147,7 @@ function options(
           : {}),
         // While nobody points at a moment, the legend tells the last one.
         value: (plot: uPlot, value: number | null, line: number, at: number | null) =>
-          told(at == null ? plot.data[line]?.at(-1) : value, format.current),
+          told(at == null ? plot.data[line]?.[lastKnown(plot.data.slice(1))] : value, format.current),
       })),
     ],
   };

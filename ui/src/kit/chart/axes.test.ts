@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { BYTE_INCREMENTS, TIME_INCREMENTS, timeLabels, timeRange, valueRange } from "@/kit/chart/axes";
+import {
+  BYTE_INCREMENTS,
+  lastKnown,
+  TIME_INCREMENTS,
+  timeLabels,
+  timeRange,
+  valueRange,
+} from "@/kit/chart/axes";
 import { bytes } from "@/text/format";
 
 /** As uPlot chooses: the smallest distance that leaves room for the labels. */
@@ -35,4 +42,16 @@ test("no two moments of an axis have the same label, from seconds to weeks", () 
     expect(labels.length, `${span} s`).toBeGreaterThan(1);
     expect(new Set(labels).size, `${span} s: ${labels.join(" ")}`).toBe(labels.length);
   }
+});
+
+test("the last known moment is before a gap at the end", () => {
+  expect(lastKnown([[1, 2, null, null]])).toBe(1);
+  expect(
+    lastKnown([
+      [1, null],
+      [null, 3],
+    ]),
+  ).toBe(1);
+  expect(lastKnown([[null, null]])).toBe(1);
+  expect(lastKnown([])).toBe(-1);
 });

@@ -40,7 +40,7 @@ const REQUESTS: Drawn = {
 };
 const VRAM: Drawn = {
   title: "GPU memory",
-  note: "In use, of all nodes that are there.",
+  note: "In use, on all nodes that can be reached.",
   lines: [
     ["used", "vram_used"],
     ["total", "vram_total"],

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { IntentOut, LiveOut, NodeOut, OperationOut, PastOut, RuleOut, UpgradeOut } from "@/api/schema";
 import { attention, type Known } from "@/pages/overview/attention";
 import { GAP, joined, NO_CURVES, sampleOf, skew, withSample } from "@/pages/overview/curves";
-import { busiest, fleet } from "@/pages/overview/fleet";
+import { busiest } from "@/pages/overview/fleet";
 
 const nothing: Known = {
   degraded: [],
@@ -81,22 +81,6 @@ test("many of one sort are few lines", () => {
   expect(attention({ ...nothing, nodes: away })).toMatchObject([
     { title: "4 nodes are offline.", detail: "a, b, c, and 1 more" },
   ]);
-});
-
-test("the fleet's memory is that of nodes which are there and say it", () => {
-  const all = [
-    node("a", { total_vram: 24, reported_available_vram: 20, reserved_vram: 2, cpu_threads: 8 }),
-    node("b", { total_vram: 24, reported_available_vram: 4, reserved_vram: 0, status: "offline" }),
-    node("c", { total_vram: null, total_ram: 64, available_ram: 60, cpu_threads: 4 }),
-    node("d", { status: "pending" }),
-  ];
-  expect(fleet(all, undefined)).toMatchObject({
-    nodes: { healthy: 2, all: 3 },
-    vram: { used: 4, total: 24, reserved: 2 },
-    ram: { used: 4, total: 64 },
-    threads: 12,
-  });
-  expect(fleet([], undefined).vram).toEqual({ used: null, total: null, reserved: 0 });
 });
 
 test("what the stream leaves out is zero, and what is not known is a gap", () => {

@@ -26,15 +26,27 @@ export interface ChartProps {
   height?: number;
   /** Draw under the first line as an area. */
   filled?: boolean;
+  /** Nothing more comes: the last values are not those of now. */
+  ended?: boolean;
 }
 
 const COLOURS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5"];
 
-export default function Chart({ title, at, series, format, height = 150, filled = false }: ChartProps) {
+export default function Chart({
+  title,
+  at,
+  series,
+  format,
+  height = 150,
+  filled = false,
+  ended = false,
+}: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const formatter = useRef(format);
   formatter.current = format;
+  const hasEnded = useRef(ended);
+  hasEnded.current = ended;
   const names = series.map((line) => line.label).join("\n");
 
   // The plot itself is made once for a set of lines; new values are handed to it below.
@@ -42,7 +54,7 @@ export default function Chart({ title, at, series, format, height = 150, filled 
     const element = box.current;
     if (!element) return;
     const made = new uPlot(
-      options(names.split("\n"), element.clientWidth, height, filled, formatter),
+      options(names.split("\n"), { width: element.clientWidth, height }, filled, formatter, hasEnded),
       [[]],
       element,
     );
@@ -66,7 +78,7 @@ export default function Chart({ title, at, series, format, height = 150, filled 
 
   const last = lastKnown(series.map((line) => line.values));
   const latest = series.map((line) => `${line.label}: ${told(line.values[last], format)}`).join(", ");
-  const when = last === at.length - 1 ? "Now" : `At ${timeOfDay((at[last] ?? 0) * 1000)}`;
+  const when = !ended && last === at.length - 1 ? "Now" : `At ${timeOfDay((at[last] ?? 0) * 1000)}`;
   return <div ref={box} className="chart" role="img" aria-label={`${title}. ${when} ${latest}.`} />;
 }
 
@@ -75,11 +87,13 @@ function told(value: number | null | undefined, format: (value: number) => strin
 }
 
 /** The moment under the pointer; without one, that of the last values that are known. */
-function exactly(plot: uPlot, at: number | null): string {
+function exactly(plot: uPlot, at: number | null, hasEnded: boolean): string {
   if (at != null) return `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
   const times = plot.data[0];
   const last = lastKnown(plot.data.slice(1));
-  return last === times.length - 1 ? "now" : `last known ${timeOfDay((times[last] ?? 0) * 1000)}`;
+  return !hasEnded && last === times.length - 1
+    ? "now"
+    : `last known ${timeOfDay((times[last] ?? 0) * 1000)}`;
 }
 
 function colour(name: string): string {
@@ -98,10 +112,10 @@ const resolved = (name: string) => () => {
 
 function options(
   labels: string[],
-  width: number,
-  height: number,
+  { width, height }: { width: number; height: number },
   filled: boolean,
   format: { current: (value: number) => string },
+  hasEnded: { current: boolean },
 ): uPlot.Options {
   const isBytes = format.current === bytes;
   const grid = { stroke: resolved("--line"), width: 1 };
@@ -136,7 +150,7 @@ function options(
       },
     ],
     series: [
-      { label: "At", value: exactly },
+      { label: "At", value: (plot: uPlot, at: number | null) => exactly(plot, at, hasEnded.current) },
       ...labels.map((label, place) => ({
         label,
         stroke: resolved(COLOURS[place % COLOURS.length] ?? "--ink"),

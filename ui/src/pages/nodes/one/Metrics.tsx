@@ -42,19 +42,27 @@ export function Metrics({ node }: { node: NodeOut }) {
       )}
       <div className={isHeard(node) ? "node-curves" : "node-curves nodes-stale"}>
         {drawnOf(node).map((one) => (
-          <Curve key={one.title} drawn={one} curves={curves} />
+          <Curve key={one.title} drawn={one} curves={curves} ended={!isHeard(node)} />
         ))}
       </div>
     </section>
   );
 }
 
-function Curve({ drawn, curves }: { drawn: Drawn; curves: Curves }) {
+function Curve({ drawn, curves, ended }: { drawn: Drawn; curves: Curves; ended: boolean }) {
   const series = drawn.lines.map(([label, name]) => ({ label, values: curves.series[name] }));
   return (
     <div className="stack tight">
       <h2 className="node-curve">{drawn.title}</h2>
-      <Chart title={drawn.title} at={curves.at} series={series} format={drawn.format} height={120} filled />
+      <Chart
+        title={drawn.title}
+        at={curves.at}
+        series={series}
+        format={drawn.format}
+        height={120}
+        filled
+        ended={ended}
+      />
     </div>
   );
 }

@@ -4268,6 +4268,7 @@ export interface components {
             max_replicas_per_model_manually_set: boolean;
             /**
              * Model Count
+             * @description Loaded replicas.
              * @default 0
              */
             model_count: number;

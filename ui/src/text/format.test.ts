@@ -62,6 +62,8 @@ test("times in sentences of the server are told in the zone of the reader", () =
   expect(withLocalTimes("PostgreSQL is away since 2026-11-16 10:57:20 UTC. Models are served.")).toBe(
     `PostgreSQL is away since ${clock("2026-11-16T10:57:20Z")}. Models are served.`,
   );
+});
+
 test("shares are whole and add up to a hundred", () => {
   expect(shares([56.7, 25.9, 17.4], 100)).toEqual([57, 26, 17]);
   expect(shares([1, 1, 1], 3)).toEqual([34, 33, 33]);

@@ -105,10 +105,6 @@ export function dayOf(at: string | number, isUtc = false): string {
   return (isUtc ? utcDays : days).format(new Date(at));
 }
 
-export function timeOfDay(at: string | number): string {
-  return new Date(at).toLocaleTimeString(undefined, { timeStyle: "medium" });
-}
-
 const UTC_TIME = /\b(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}) UTC\b/g;
 
 /** Sentences of the server have times in UTC; the page shows all times in the zone of its reader. */

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import text
@@ -21,7 +22,7 @@ from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import joined
 from tests.support.waiting import eventually
 
-ACTIONS = ("cancel", "pause", "resume", "retry", "dismiss")
+ACTIONS = ("cancel", "pause", "resume", "retry", "dismiss", "undismiss")
 
 
 async def _failed(frontend: RunningFrontend, name: str = "gone") -> str:
@@ -251,7 +252,19 @@ async def test_the_record_is_read_in_pages_without_gaps_by_one_statement_each(fr
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=201", "before=x", "before=1-2", f"before=9999999999999999999-{SOME_ID}"]
+    "query",
+    [
+        "limit=0",
+        "limit=201",
+        "before=x",
+        "before=1-2",
+        f"before=9999999999999999999-{SOME_ID}",
+        "outcome=odd",
+        "kind=odd",
+        "since=yesterday",
+        "since=0001-01-01T00:00:00%2B14:00",
+        "until=9999-12-31T23:59:59-14:00",
+    ],
 )
 async def test_a_page_that_makes_no_sense_is_400(frontend: RunningFrontend, query: str) -> None:
     status, answer = await frontend.call("GET", f"/api/operations/history?{query}")
@@ -279,6 +292,49 @@ async def test_the_record_of_one_node_is_asked_for_by_its_name_or_id_and_names_t
     assert await of("a") == await of(first.id) == [shared]
     assert await of("b") == await of(second.id) == [(alone, ["b"], 1), shared]
     assert await of("nobody") == []
+
+
+@pytest.mark.behaviour("OPS-161")
+async def test_undismiss_lists_a_dismissed_failure_again(frontend: RunningFrontend) -> None:
+    failed = await _failed(frontend)
+    path = f"/api/operations/{failed}"
+    status, answer = await frontend.call("POST", f"{path}/undismiss")
+    assert status == 409
+    assert_envelope(answer, code="not_dismissed")
+    assert (await frontend.call("POST", f"{path}/dismiss"))[0] == 200
+    assert failed not in [one["id"] for one in await live(frontend)]
+    assert (await frontend.call("POST", f"{path}/undismiss"))[0] == 200
+    assert failed in [one["id"] for one in await live(frontend)]
+    assert (await frontend.call("GET", "/api/operations/history"))[1]["operations"] == []
+
+
+@pytest.mark.behaviour("OPS-160")
+async def test_history_finds_a_failure_behind_a_page_of_other_operations(frontend: RunningFrontend) -> None:
+    failed = await _failed(frontend)
+    assert (await frontend.call("POST", f"/api/operations/{failed}/dismiss"))[0] == 200
+    await joined(frontend, "a")
+    for _ in range(3):
+        cancelled = (await install(frontend))["id"]
+        assert (await frontend.call("POST", f"/api/operations/{cancelled}/cancel"))[0] == 200
+
+    async def of(query: str) -> list[str]:
+        status, page = await frontend.call("GET", f"/api/operations/history?limit=2&{query}")
+        assert status == 200, page
+        return [one["id"] for one in page["operations"]]
+
+    record = (await frontend.call("GET", "/api/operations/history"))[1]["operations"]
+    ended = {one["id"]: one["finishedAt"] for one in record}
+    error = next(one["error"] for one in record if one["id"] == failed)
+    assert await of("outcome=failed") == [failed]
+    assert cancelled in await of("outcome=cancelled")
+    assert await of("outcome=completed") == []
+    assert await of("kind=models") == []
+    assert len(await of("kind=backends")) == len(await of("kind=backend_install")) == 2
+    assert await of(f"search={failed[-12:].upper()}") == [failed]
+    assert await of(f"search={quote(error[:20].upper())}") == [failed]
+    assert await of("search=%25") == await of("search=%00") == []
+    assert await of(f"until={quote(ended[cancelled])}&outcome=cancelled") != [cancelled]
+    assert await of(f"since={quote(ended[cancelled])}") == [cancelled]
 
 
 @pytest.mark.behaviour("OPS-23")

@@ -155,7 +155,7 @@ def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page:
     expect(strip(page)).to_have_count(0)
     yard.let_go()
     yard.becomes(key, "failed")
-    line = strip(page)
+    line = page.get_by_role("region", name="Failed operations", exact=True)
     expect(line).to_contain_text("Failed install flock")
     expect(line).to_contain_text("worker-1 and worker-2: ")
     expect(line.get_by_role("progressbar")).to_have_count(0)
@@ -168,12 +168,65 @@ def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page:
     # The same again, which fails again; the old one is dismissed by that.
     expect(record(page, "flock")).to_contain_text("failed: ")
     expect(attention).to_contain_text("Failed install flock")
-    line.get_by_role("button", name="Dismiss the failed install of flock").click()
+    line.get_by_role("button", name="1 failed").click()
+    failures = page.get_by_role("region", name="List of failed operations")
+    failures.get_by_role("button", name="Dismiss the failed install of flock").click()
     expect(line).to_have_count(0)
     expect(attention).to_have_count(0)
     expect(record(page, "flock")).to_have_count(2)
+    page.get_by_role("button", name="Undo").click()
+    expect(attention).to_contain_text("Failed install flock")
+    expect(record(page, "flock")).to_have_count(1)
+    attention.get_by_role("button", name="Dismiss: install of flock").click()
+    expect(attention).to_have_count(0)
     # What a check has refused is kept for the next try: one that passes leaves nothing behind.
     yard.becomes(yard.install("flock", held=False), "completed")
+
+
+@pytest.mark.behaviour("PAGE-155")
+@pytest.mark.behaviour("OPS-104")
+def test_strip_shows_what_runs_and_counts_an_older_failure_beside_it(page: Page, yard: Yard) -> None:
+    yard.becomes(yard.install("drove", check=FAILING, held=False), "failed")
+    key = yard.install("covey")
+    line = strip(page)
+    expect(line).to_contain_text("Installing covey")
+    expect(line.get_by_role("button", name="1 failed")).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("Operations.*1 under way.*1 failed"))).to_be_visible()
+    line.get_by_role("button", name="1 failed").click()
+    failures = page.get_by_role("region", name="List of failed operations")
+    expect(failures).to_contain_text("Failed install drove")
+    assert axe(page) == []
+    # Hiding what runs leaves the failure alone: it is not dismissed.
+    line.get_by_role("button", name="Hide the install of covey here").click()
+    expect(page.get_by_role("region", name="Failed operations", exact=True)).to_contain_text("Failed install drove")
+    failures.get_by_role("button", name="Dismiss the failed install of drove").click()
+    expect(failures).to_have_count(0)
+    yard.let_go()
+    yard.becomes(key, "completed")
+    yard.becomes(yard.install("drove", held=False), "completed")
+
+
+@pytest.mark.behaviour("OPS-160")
+def test_filter_finds_a_failure_behind_hundreds_of_newer_operations(page: Page, yard: Yard) -> None:
+    failed = yard.install("stray", check=FAILING, held=False)
+    yard.becomes(failed, "failed")
+    yard.call("POST", f"/api/operations/{failed}/dismiss")
+    done = yard.install("stray", held=False)
+    yard.becomes(done, "completed")
+    yard.aside.run(in_registry(yard.scene.cluster, _COPIES, id=done, count=250))
+    page.goto(f"{yard.url}/app/operations?outcome=failed&q=stray")
+    expect(record(page, "stray")).to_have_count(1)
+    expect(record(page, "stray")).to_contain_text("failed: ")
+    page.goto(f"{yard.url}/app/operations?since=2020-01-01&until=2020-01-02")
+    expect(page.get_by_text("Nothing matches these filters.")).to_be_visible()
+
+
+# The same operation, ended later and again and again.
+_COPIES = """
+    INSERT INTO operations
+    SELECT (jsonb_populate_record(done, jsonb_build_object(
+        'id', gen_random_uuid(), 'finished_at', done.finished_at + number * interval '1 millisecond'))).*
+    FROM operations AS done, generate_series(1, CAST(:count AS int)) AS number WHERE done.id = CAST(:id AS uuid)"""
 
 
 @pytest.mark.behaviour("PAGE-51", "PAGE-55")

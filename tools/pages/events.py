@@ -45,6 +45,7 @@ SENTENCES = {
     "operation.changed": "An operation has another state.",
     "operation.created": "An operation was admitted.",
     "operation.dismissed": "An admin has read a failure.",
+    "operation.undismissed": "An admin has taken back that a failure was read.",
     "operations.cleared": "An admin has cleared the history.",
     "model.changed": "A model was made, changed, renamed or deleted; `revision` and `run_hash` are the present ones.",
     "replica.changed": "A replica is in another state.",

@@ -103,6 +103,12 @@ async def dismiss_operation(session: Session, operation: Id) -> None:
     await _act(session, operation, "dismiss")
 
 
+@client_command(app, "undismiss")
+async def undismiss_operation(session: Session, operation: Id) -> None:
+    """Take back a dismissal: the failure is in the list again."""
+    await _act(session, operation, "undismiss")
+
+
 async def _act(session: Session, said: str, verb: str) -> None:
     from corral.cli.operation_views import VERBS, short
 
@@ -139,14 +145,34 @@ async def show_history(
         str | None,
         typer.Option("--node", metavar="NODE", help="Only what was done on this node.", autocompletion=node_names),
     ] = None,
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", metavar="HOW", help="completed, failed, cancelled or superseded.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="backends, models, loads, or one kind such as model_load."),
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="TEXT", help="Part of a name, node, error, id or user.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="7d, 24h, or a day such as 2026-11-01 (UTC).")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="The same; not included.")] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Forget what has ended.")] = False,
     is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Show what has ended, the newest first; or forget it."""
     from corral.cli.operation_views import history_list
+    from corral.cli.usage import parse_moment
 
-    if clear and node:
-        raise typer.BadParameter("--clear forgets everything that has ended, not only what was done on one node")
+    times = {"since": since, "until": until}
+    given = {"node": node, "outcome": outcome, "kind": kind, "search": search} | {
+        name: parse_moment(text, session.now()).isoformat() for name, text in times.items() if text
+    }
+    filters = {name: value for name, value in given.items() if value}
+    if clear and filters:
+        raise typer.BadParameter("--clear forgets everything that has ended, not only what matches a filter")
     if clear:
         await _clear(session, is_sure=is_sure)
         return
@@ -154,7 +180,9 @@ async def show_history(
     before: str | None = None
     stale: str | None = None
     while len(records) < limit:
-        page = await session.client.operations.history(limit=min(200, limit - len(records)), before=before, node=node)
+        page = await session.client.operations.history(
+            limit=min(200, limit - len(records)), before=before, filters=filters
+        )
         records += page.operations
         before, stale = page.next, page.stale or stale
         if before is None:
@@ -164,7 +192,7 @@ async def show_history(
     elif records:
         render.write(history_list(records, session.now(), colour=render.has_colour(sys.stdout)))
     else:
-        render.say(f"Nothing of {render.clean(node)} is on record." if node else "Nothing has ended yet.")
+        render.say("No operations on record match this filter." if filters else "Nothing has ended yet.")
     if stale:
         render.say(render.clean(stale))
 

@@ -42,7 +42,7 @@ async def _show_usage(
     if as_csv and session.as_json:
         raise InvalidRequest("--csv and --json are two answers to one question.", hint="Leave one of them out.")
     now, words = session.now(), [word.strip() for word in by.split(",") if word.strip()]
-    begin, end = _moment(since, now), _moment(until, now) if until else None
+    begin, end = parse_moment(since, now), parse_moment(until, now) if until else None
     calls = session.client.usage
     if as_csv:
         render.write((await calls.csv(words, begin, end, is_mine=mine)).decode())
@@ -60,8 +60,8 @@ async def _show_usage(
 usage = with_session(_show_usage)
 
 
-def _moment(text: str, now: datetime) -> datetime:
-    """So long ago, or that day."""
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Parse a duration before `now`, or a day, as `--since` takes them."""
     # The settings' own grammar, so that a duration is written in one way everywhere.
     from corral.app.settings.values import parse_duration_s
 

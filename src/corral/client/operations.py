@@ -7,7 +7,7 @@ through, it reads the operation again and again instead. What it gives never goe
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from urllib.parse import quote
 
@@ -78,15 +78,19 @@ class OperationCalls:
     async def dismiss(self, operation_id: str) -> ActionOut:
         return await self._act(operation_id, "dismiss")
 
+    async def undismiss(self, operation_id: str) -> ActionOut:
+        return await self._act(operation_id, "undismiss")
+
     async def retry(self, operation_id: str) -> RetryOut:
         """Ask for the same again; the answer has the new operation."""
         call = Call(method="POST", path=operation_path(operation_id, "retry"), creates=True)
         return await self._transport.fetch(call, RetryOut)
 
-    async def history(self, *, limit: int = 50, before: str | None = None, node: str | None = None) -> HistoryOut:
-        """`node`: only what this one was a target of."""
-        said = {"limit": str(limit), "before": before, "node": node}
-        parameters = {name: value for name, value in said.items() if value}
+    async def history(
+        self, *, limit: int = 50, before: str | None = None, filters: Mapping[str, str] | None = None
+    ) -> HistoryOut:
+        """Read one page of what has ended. `filters` are the route's: node, outcome, kind, search, since, until."""
+        parameters = {"limit": str(limit), **({"before": before} if before else {}), **(filters or {})}
         return await self._transport.fetch(
             Call(method="GET", path="/api/operations/history", parameters=parameters), HistoryOut
         )

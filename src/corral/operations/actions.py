@@ -151,6 +151,18 @@ async def _dismiss(tx: Transaction, operation: Operation, actor: str) -> Operati
     return dismissed
 
 
+async def undismiss(database: Database, operation_id: str, actor: str) -> Operation:
+    """Take back a dismissal: the failure is listed again. Pending changes that the dismissal released stay released."""
+    async with database.transaction() as tx:
+        operation = await operation_store.lock(tx, operation_id)
+        if operation.state is not _S.FAILED or operation.dismissed_at is None:
+            raise Conflict("The operation is not a dismissed failure.", code="not_dismissed")
+        restored = await operation_store.mark_undismissed(tx, operation.id)
+        await access_store.record(tx, actor, "operation.undismiss", operation.id, operation.subject)
+        await outbox.append(tx, "operation.undismissed", restored.id, operation_store.event_data(restored))
+        return restored
+
+
 async def clear_history(database: Database, actor: str) -> int:
     """Delete the record; how many rows went. What goes on and failures that nobody has dismissed stay."""
     async with database.transaction() as tx:

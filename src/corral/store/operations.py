@@ -7,7 +7,7 @@ Guarantee: a list is one statement, so an operation and its targets are of the s
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import SimpleNamespace
@@ -17,10 +17,14 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
+    String,
+    and_,
+    cast,
     exists,
     func,
     literal,
     literal_column,
+    not_,
     or_,
     select,
     text,
@@ -225,18 +229,38 @@ class Recorded:
     node_count: int
 
 
-async def list_history(
-    tx: Transaction, limit: int = 50, before: tuple[datetime, str] | None = None, *, node: str = ""
-) -> list[Recorded]:
-    """The record: last ended first. `before` is the end and the id of the last one that was shown.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFilter:
+    """Which ended operations to list; an empty field matches all of them.
 
-    `node`: only what that node was a target of, alone or among others. One that is there is meant by its id, so that
-    an earlier one of the same name is not taken for it; one that is gone is found by the id or the name that it had.
+    `node` matches operations that the node was a target of, alone or among others. A node that exists is looked up by
+    its id, so that an earlier node of the same name does not match; a removed one matches by its former id or name.
+    `outcome` is the outcome that people see: an operation with an error counts as failed. `search` is a part of a name,
+    node, error, message, id or user, in upper or lower case. `since` is inclusive and `until` exclusive, by the end.
     """
+
+    node: str = ""
+    outcome: str = ""
+    kinds: frozenset[str] = frozenset()
+    search: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+EVERYTHING = HistoryFilter()
+
+
+async def list_history(
+    tx: Transaction,
+    limit: int = 50,
+    before: tuple[datetime, str] | None = None,
+    matching: HistoryFilter = EVERYTHING,
+) -> list[Recorded]:
+    """List ended operations, last ended first. `before` is the end and the id of the last one that was shown."""
     statement = select(operations, _NODE_NAMES.label("node_names"), _NODE_COUNT.label("node_count"))
-    statement = statement.where(_RECORDED, operations.c.finished_at.is_not(None))
-    if node:
-        statement = statement.where(await _is_of(tx, node))
+    statement = statement.where(_RECORDED, operations.c.finished_at.is_not(None), *_conditions(matching))
+    if matching.node:
+        statement = statement.where(await _is_of(tx, matching.node))
     if before is not None:
         place = tuple_(literal(before[0], TIME), literal(as_uuid(before[1]), ID))
         statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < place)
@@ -245,6 +269,33 @@ async def list_history(
         Recorded(operation=to_operation(row), node_names=tuple(row.node_names), node_count=row.node_count)
         for row in await tx.execute(ordered.limit(max(1, min(limit, HISTORY_MAX))))
     ]
+
+
+def _conditions(matching: HistoryFilter) -> Iterator[ColumnElement[bool]]:
+    if matching.outcome:
+        has_failed = or_(operations.c.error_code.is_not(None), operations.c.state == OperationState.FAILED)
+        is_failed = matching.outcome == OperationState.FAILED
+        yield has_failed if is_failed else and_(operations.c.state == matching.outcome, not_(has_failed))
+    if matching.kinds:
+        yield operations.c.kind.in_(sorted(matching.kinds))
+    if matching.search:
+        yield _mentions(matching.search)
+    if matching.since is not None:
+        yield operations.c.finished_at >= matching.since
+    if matching.until is not None:
+        yield operations.c.finished_at < matching.until
+
+
+def _mentions(search: str) -> ColumnElement[bool]:
+    """Match operations with `search` in one of the texts that people see of them."""
+    if not is_storable(search):
+        return literal(value=False)
+    columns = ("subject", "scope_node_name", "error_text", "message", "created_by")
+    in_own = [operations.c[name].icontains(search, autoescape=True) for name in columns]
+    in_id = cast(operations.c.id, String).icontains(search, autoescape=True)
+    has_name = operation_targets.c.node_name.icontains(search, autoescape=True)
+    of_target = operation_targets.c.operation_id == operations.c.id
+    return or_(*in_own, in_id, exists().where(of_target, has_name))
 
 
 async def _is_of(tx: Transaction, reference: str) -> ColumnElement[bool]:
@@ -283,6 +334,14 @@ async def mark_dismissed(tx: Transaction, operation_id: OperationId, actor: str)
     """Seen by somebody; whoever still works on it goes on."""
     await tx.execute(
         update(operations).where(operations.c.id == operation_id).values(dismissed_at=NOW, dismissed_by=actor[:255])
+    )
+    return await get(tx, operation_id)
+
+
+async def mark_undismissed(tx: Transaction, operation_id: OperationId) -> Operation:
+    """Show a failure again that somebody has dismissed."""
+    await tx.execute(
+        update(operations).where(operations.c.id == operation_id).values(dismissed_at=None, dismissed_by=None)
     )
     return await get(tx, operation_id)
 

@@ -112,7 +112,17 @@ def test_the_history_of_a_node_is_asked_for_and_names_the_nodes_of_each(corral, 
     assert frontend.seen[0].query["node"] == "gpu-a"
     assert corral("operations", "history", "--node", "gpu-a", "--clear", "--yes").code == 2
     frontend.on("GET /api/operations/history", json_answer({"operations": []}))
-    assert "Nothing of gpu-a is on record." in corral("operations", "history", "--node", "gpu-a").err
+    assert "No operations on record match this filter." in corral("operations", "history", "--node", "gpu-a").err
+
+
+def test_history_sends_its_filters_to_the_frontend(corral, frontend):
+    frontend.on("GET /api/operations/history", json_answer({"operations": []}))
+    corral(
+        "operations", "history", "--outcome", "failed", "--kind", "loads", "--search", "nope", "--since", "2026-11-01"
+    )
+    query = frontend.seen[0].query
+    assert (query["outcome"], query["kind"], query["search"]) == ("failed", "loads", "nope")
+    assert query["since"] == "2026-11-01T00:00:00+00:00"
 
 
 def test_a_retry_follows_the_new_operation(corral, frontend):

@@ -4,7 +4,7 @@ import { answer, api } from "@/api/client";
 import type { Topic } from "@/api/queries";
 import type { IntentOut } from "@/api/schema";
 
-export type Act = "cancel" | "pause" | "resume" | "retry" | "dismiss";
+export type Act = "cancel" | "pause" | "resume" | "retry" | "dismiss" | "undismiss";
 
 const MADE_OLD: readonly Topic[] = ["operations", "record", "intents"];
 
@@ -21,10 +21,12 @@ export function act(id: string, what: Act): Promise<unknown> {
       return answer(api.POST("/api/operations/{operation_id}/retry", params));
     case "dismiss":
       return answer(api.POST("/api/operations/{operation_id}/dismiss", params));
+    case "undismiss":
+      return answer(api.POST("/api/operations/{operation_id}/undismiss", params));
   }
 }
 
-function useMadeOld(): () => void {
+export function useMadeOld(): () => void {
   const cache = useQueryClient();
   return () => {
     for (const topic of MADE_OLD) void cache.invalidateQueries({ queryKey: [topic] });

@@ -1424,6 +1424,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/operations/{operation_id}/undismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["undismiss_operation_api_operations__operation_id__undismiss_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/operations/events": {
         parameters: {
             query?: never;
@@ -9053,6 +9069,28 @@ export interface operations {
             };
         };
     };
+    undismiss_operation_api_operations__operation_id__undismiss_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                operation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionOut"];
+                };
+            };
+        };
+    };
     operation_events_api_operations_events_get: {
         parameters: {
             query?: never;
@@ -9078,9 +9116,19 @@ export interface operations {
             query?: {
                 /** @description The `next` of the page before. */
                 before?: string;
+                /** @description One kind, or all of `backends`, `models` (installing, deleting) or `loads`. */
+                kind?: ("backends" | "models" | "loads" | "backend_install" | "backend_upgrade" | "backend_reinstall" | "backend_rollback" | "backend_delete" | "model_install" | "model_load" | "model_stage" | "model_unload" | "model_delete") | null;
                 limit?: number;
                 /** @description Id or name of a node: only what it was a target of, alone or among others. Also of a node that is gone, by the id or the name that it had. */
                 node?: string;
+                /** @description How it ended. */
+                outcome?: ("completed" | "failed" | "cancelled" | "superseded") | null;
+                /** @description Part of a name, a node, an error, a message, an id or a user. */
+                search?: string;
+                /** @description Ended at this time or later; UTC without a zone. */
+                since?: string | null;
+                /** @description Ended before this time; UTC without a zone. */
+                until?: string | null;
             };
             header?: never;
             path?: never;

@@ -1,16 +1,23 @@
 // Short news at the edge of the screen, told to screen readers too. Errors belong beside what failed, not here.
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
-import { IconButton } from "@/kit/Button";
+import { Button, IconButton } from "@/kit/Button";
 import type { Tone } from "@/kit/status";
 
+interface ToastAction {
+  label: string;
+  onClick: () => void;
+}
 interface Toast {
   id: number;
   text: string;
   tone: Tone;
+  action: ToastAction | undefined;
 }
-type Say = (text: string, tone?: Tone) => void;
+type Say = (text: string, tone?: Tone, action?: ToastAction) => void;
 
 const SHOWN_MS = 6000;
+/** Whoever may want to undo something has to read it first. */
+const SHOWN_WITH_ACTION_MS = 15_000;
 const SHOWN_MAX = 4;
 const Context = createContext<Say>(() => {});
 
@@ -24,11 +31,11 @@ export function Toasts({ children }: { children: ReactNode }) {
     [],
   );
   const say = useCallback<Say>(
-    (text, tone = "good") => {
+    (text, tone = "good", action) => {
       last.current += 1;
       const id = last.current;
-      setShown((toasts) => [...toasts, { id, text, tone }].slice(-SHOWN_MAX));
-      window.setTimeout(() => drop(id), SHOWN_MS);
+      setShown((toasts) => [...toasts, { id, text, tone, action }].slice(-SHOWN_MAX));
+      window.setTimeout(() => drop(id), action ? SHOWN_WITH_ACTION_MS : SHOWN_MS);
     },
     [drop],
   );
@@ -39,6 +46,17 @@ export function Toasts({ children }: { children: ReactNode }) {
         {shown.map((toast) => (
           <div key={toast.id} className={`toast ${toast.tone}`}>
             <span>{toast.text}</span>
+            {toast.action && (
+              <Button
+                small
+                onClick={() => {
+                  toast.action?.onClick();
+                  drop(toast.id);
+                }}
+              >
+                {toast.action.label}
+              </Button>
+            )}
             <IconButton icon="cross" label="Hide" onClick={() => drop(toast.id)} />
           </div>
         ))}

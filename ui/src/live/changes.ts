@@ -6,6 +6,7 @@ const MADE_OLD: Record<string, readonly Topic[]> = {
   "operation.created": ["operations"],
   "operation.changed": ["operations", "record"],
   "operation.dismissed": ["operations", "record"],
+  "operation.undismissed": ["operations", "record"],
   "operations.cleared": ["record"],
 };
 const BY_PREFIX: Record<string, readonly Topic[]> = {
@@ -73,6 +74,7 @@ export const KINDS = [
   "operation.changed",
   "operation.created",
   "operation.dismissed",
+  "operation.undismissed",
   "operations.cleared",
   "replica.changed",
   "replica.removed",

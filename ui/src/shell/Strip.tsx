@@ -1,9 +1,7 @@
-// One line at the top of every page: the operation that most needs a look.
+// One line at the top of every page: what runs now, and how many operations have failed.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
-import { asProblem } from "@/api/client";
-import { useAct } from "@/api/operations";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { operations } from "@/api/queries";
 import type { OperationOut } from "@/api/schema";
 import { IconButton } from "@/kit/Button";
@@ -11,20 +9,23 @@ import { Icon } from "@/kit/icons";
 import { Progress } from "@/kit/measures";
 import { paceOf, seePaces } from "@/live/paces";
 import { Ended } from "@/shell/strip/Ended";
-import { justEnded, pick } from "@/shell/strip/pick";
-import { bytesOf, percent, rate } from "@/text/format";
-import { bar, called, detail, subject, verb } from "@/text/operation";
+import { FailureButton, FailureList, FailureSummary } from "@/shell/strip/Failures";
+import { justEnded, newestFailure, pick } from "@/shell/strip/pick";
+import { bytesOf, percent, plural, rate } from "@/text/format";
+import { bar, called, detail, isUnderWay, subject, verb } from "@/text/operation";
 import "@/shell/strip/strip.css";
 
 const NOTHING: OperationOut[] = [];
-const ICONS = { failed: "warn", queued: "more" } as const;
 
 export function Strip() {
   const { data: all = NOTHING } = useQuery(operations);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(() => new Set());
+  const [hiddenFailure, hideFailure] = useState("");
+  const [isOpen, setOpen] = useState(false);
   const [ended, setEnded] = useState<string | null>(null);
   const before = useRef<OperationOut | null>(null);
-  const { shown, more } = pick(all, hidden, before.current?.id);
+  const { shown, more, failed } = pick(all, hidden, before.current?.id);
+  const newest = newestFailure(failed);
 
   useEffect(() => {
     seePaces(all);
@@ -34,10 +35,14 @@ export function Strip() {
     else if (shown) setEnded(null);
   }, [all, hidden, shown]);
 
+  const failures = failed.length > 0 && (
+    <FailureButton count={failed.length} isOpen={isOpen} onClick={() => setOpen(!isOpen)} />
+  );
   return (
     <>
       <p className="unseen" role="status">
-        {shown ? `${verb(shown)} ${subject(shown)}${shown.error ? `: ${shown.error}` : ""}` : ""}
+        {shown ? `${verb(shown)} ${subject(shown)}` : ""}
+        {failed.length > 0 ? ` ${plural(failed.length, "operation")} failed` : ""}
       </p>
       {shown ? (
         <Line
@@ -45,22 +50,37 @@ export function Strip() {
           operation={shown}
           more={more}
           onHide={() => setHidden((ids) => new Set([...ids, shown.id]))}
-        />
+        >
+          {failures}
+        </Line>
+      ) : ended ? (
+        <Ended key={ended} id={ended} onGone={() => setEnded(null)} />
       ) : (
-        ended && <Ended key={ended} id={ended} onGone={() => setEnded(null)} />
+        failed[0] &&
+        newest !== hiddenFailure && (
+          <FailureSummary failure={failed[0]} onHide={() => hideFailure(newest)}>
+            {failures}
+          </FailureSummary>
+        )
       )}
+      {isOpen && failed.length > 0 && <FailureList failed={failed} onClose={() => setOpen(false)} />}
     </>
   );
 }
 
-function Line({ operation, more, onHide }: { operation: OperationOut; more: number; onHide: () => void }) {
-  const acting = useAct(operation.id);
-  const isFailed = operation.state === "failed";
+interface LineProps {
+  operation: OperationOut;
+  more: number;
+  onHide: () => void;
+  children: ReactNode;
+}
+
+function Line({ operation, more, onHide, children }: LineProps) {
   const value = bar(operation);
-  const told = acting.error ? asProblem(acting.error).message : detail(operation);
+  const told = detail(operation);
   return (
-    <section className={isFailed ? "strip failed" : "strip"} aria-label="Operations under way">
-      <Icon name={ICONS[operation.state as keyof typeof ICONS] ?? "operations"} />
+    <section className="strip" aria-label="Operations under way">
+      <Icon name={operation.state === "queued" ? "more" : "operations"} />
       <Link className="strip-what" to="/operations" search={{ operation: operation.id }}>
         <span className="strip-verb">{verb(operation)}</span> <strong>{subject(operation)}</strong>
       </Link>
@@ -73,12 +93,8 @@ function Line({ operation, more, onHide }: { operation: OperationOut; more: numb
           {more} more
         </Link>
       )}
-      <IconButton
-        icon="cross"
-        label={isFailed ? `Dismiss the failed ${called(operation)}` : `Hide the ${called(operation)} here`}
-        disabled={acting.isPending}
-        onClick={() => (isFailed ? acting.mutate("dismiss") : onHide())}
-      />
+      {children}
+      <IconButton icon="cross" label={`Hide the ${called(operation)} here`} onClick={onHide} />
       {value !== undefined && <Progress value={value} label={`${verb(operation)} ${subject(operation)}`} />}
     </section>
   );
@@ -99,19 +115,25 @@ function Amount({ operation }: { operation: OperationOut }) {
   );
 }
 
-/** How many operations are under way, or have failed. */
+/** How many operations are under way, and how many have failed. */
 export function Badge() {
-  const { data } = useQuery(operations);
-  const failed = data?.filter((operation) => operation.state === "failed").length ?? 0;
-  const count = failed || (data?.length ?? 0);
-  if (!count) return null;
+  const { data = NOTHING } = useQuery(operations);
+  const failed = data.filter((operation) => operation.state === "failed").length;
+  const running = data.filter((operation) => isUnderWay(operation.state)).length;
+  if (failed + running === 0) return null;
   return (
-    <span
-      className={failed ? "badge bad" : "badge"}
-      title={failed ? `${failed} failed` : `${count} under way`}
-    >
-      {count}
-      <span className="unseen">{failed ? " failed" : " under way"}</span>
+    <span className="badges">
+      {running > 0 && <Count value={running} word="under way" />}
+      {failed > 0 && <Count value={failed} word="failed" bad />}
+    </span>
+  );
+}
+
+function Count({ value, word, bad = false }: { value: number; word: string; bad?: boolean }) {
+  return (
+    <span className={bad ? "badge bad" : "badge"} title={`${value} ${word}`}>
+      {value}
+      <span className="unseen"> {word}</span>
     </span>
   );
 }

@@ -22,6 +22,13 @@ export function whole(search: Search, name: string): number | undefined {
   return Number.isSafeInteger(value) && value > 0 ? value : undefined;
 }
 
+/** A day such as `2026-11-01`. */
+export function day(search: Search, name: string): string | undefined {
+  const value = search[name];
+  const isDay = typeof value === "string" && /^\d{4}-\d{2}-\d{2}$/.test(value);
+  return isDay && !Number.isNaN(Date.parse(value)) ? value : undefined;
+}
+
 /** What an address says; a link may leave any of it out. */
 export function said<T extends object>(search: T): Partial<T> {
   return search;

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from corral.api.operations.cursor import cursor_after, parse_cursor
 from corral.api.operations.views import live_order, note_out, operation_in_full, operation_out, record_out, retry_out
 from corral.api.parts import OperateIn, PartsIn
-from corral.domain.errors import StoreUnavailable
+from corral.domain.errors import InvalidRequest, StoreUnavailable
+from corral.domain.operation import OperationKind
 from corral.operations import actions
 from corral.store import operations as store
 from corral.wire.operations import (
@@ -35,13 +37,32 @@ async def list_operations(parts: PartsIn, _: OperateIn) -> OperationsOut:
     return OperationsOut(operations=live_order(operation_out(operation) for operation in listed))
 
 
-@router.get("/history", response_model_exclude_none=True)
-async def list_history(
-    request: Request,
-    parts: PartsIn,
-    _: OperateIn,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
-    before: Annotated[str, Query(max_length=100, description="The `next` of the page before.")] = "",
+KindIn = Literal[
+    "backends",
+    "models",
+    "loads",
+    "backend_install",
+    "backend_upgrade",
+    "backend_reinstall",
+    "backend_rollback",
+    "backend_delete",
+    "model_install",
+    "model_load",
+    "model_stage",
+    "model_unload",
+    "model_delete",
+]
+OutcomeIn = Literal["completed", "failed", "cancelled", "superseded"]
+_KINDS: dict[str, frozenset[str]] = {
+    "backends": frozenset(kind for kind in OperationKind if kind.is_backend),
+    "models": frozenset({OperationKind.MODEL_INSTALL, OperationKind.MODEL_DELETE}),
+    "loads": frozenset({OperationKind.MODEL_LOAD, OperationKind.MODEL_STAGE, OperationKind.MODEL_UNLOAD}),
+}
+# Beyond these a time cannot be moved from one zone to another.
+_YEARS = range(1970, 9000)
+
+
+async def _history_filter(
     node: Annotated[
         str,
         Query(
@@ -50,16 +71,56 @@ async def list_history(
             " is gone, by the id or the name that it had.",
         ),
     ] = "",
+    outcome: Annotated[OutcomeIn | None, Query(description="How it ended.")] = None,
+    kind: Annotated[
+        KindIn | None, Query(description="One kind, or all of `backends`, `models` (installing, deleting) or `loads`.")
+    ] = None,
+    search: Annotated[
+        str, Query(max_length=200, description="Part of a name, a node, an error, a message, an id or a user.")
+    ] = "",
+    since: Annotated[datetime | None, Query(description="Ended at this time or later; UTC without a zone.")] = None,
+    until: Annotated[datetime | None, Query(description="Ended before this time; UTC without a zone.")] = None,
+) -> store.HistoryFilter:
+    return store.HistoryFilter(
+        node=node,
+        outcome=outcome or "",
+        kinds=_KINDS.get(kind, frozenset({kind})) if kind else frozenset(),
+        search=search.strip(),
+        since=_in_utc("since", since),
+        until=_in_utc("until", until),
+    )
+
+
+def _in_utc(name: str, moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    if moment.year not in _YEARS:
+        raise InvalidRequest(f"{name}: this is no time of an operation.", hint="Send a time such as 2026-11-01T12:00Z.")
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+HistoryFilterIn = Annotated[store.HistoryFilter, Depends(_history_filter)]
+
+
+@router.get("/history", response_model_exclude_none=True)
+async def list_history(
+    request: Request,
+    parts: PartsIn,
+    _: OperateIn,
+    matching: HistoryFilterIn,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
+    before: Annotated[str, Query(max_length=100, description="The `next` of the page before.")] = "",
 ) -> HistoryOut:
-    """What has ended, the newest first. While PostgreSQL is away, what this frontend read last of all nodes, marked as
-    stale."""
+    """What has ended, the newest first. While PostgreSQL is away, what this frontend read last without a filter, marked
+    as stale."""
     start = parse_cursor(before) if before else None
+    is_everything = matching == store.EVERYTHING
     try:
         async with parts.database.transaction() as tx:
-            page = await store.list_history(tx, limit, start, node=node)
+            page = await store.list_history(tx, limit, start, matching)
     except StoreUnavailable:
         last = _last_page(request)
-        if last is None or before or node:
+        if last is None or before or not is_everything:
             raise
         stale = "PostgreSQL does not answer; this is what was read before."
         return last.model_copy(update={"stale": stale, "operations": last.operations[:limit], "next": None})
@@ -67,7 +128,7 @@ async def list_history(
         operations=[record_out(record) for record in page],
         next=cursor_after(page[-1].operation) if len(page) == limit else None,
     )
-    if not before and not node:
+    if not before and is_everything:
         request.app.state.history = answer
     return answer
 
@@ -134,3 +195,10 @@ async def dismiss_operation(parts: PartsIn, operator: OperateIn, operation_id: s
     """Acknowledge a failure: it leaves the live list and stays in the record. Nothing is stopped."""
     operation = await actions.dismiss(parts.database, operation_id, operator.name)
     return ActionOut(message="Dismissed.", operation=operation_out(operation))
+
+
+@router.post("/{operation_id}/undismiss", response_model_exclude_none=True)
+async def undismiss_operation(parts: PartsIn, operator: OperateIn, operation_id: str) -> ActionOut:
+    """Take back a dismissal: the failure is in the live list again."""
+    operation = await actions.undismiss(parts.database, operation_id, operator.name)
+    return ActionOut(message="Listed again.", operation=operation_out(operation))

@@ -6,13 +6,17 @@ import { Button } from "@/kit/Button";
 import { Confirm } from "@/kit/Confirm";
 import { Trouble } from "@/kit/Trouble";
 import { type Offer, offers } from "@/pages/operations/offers";
+import { useDismiss } from "@/shell/useDismiss";
 import { called } from "@/text/operation";
 
 export function Actions({ operation }: { operation: OperationOut | OperationInFull }) {
   const acting = useAct(operation.id);
+  const dismissing = useDismiss(operation);
+  const error = acting.error ?? dismissing.error;
+  const begin = (offer: Offer) => (offer.act === "dismiss" ? dismissing.mutate() : acting.mutate(offer.act));
   const [asked, setAsked] = useState<Offer | null>(null);
   const offered = offers(operation);
-  if (offered.length === 0 && !acting.error) return null;
+  if (offered.length === 0 && !error) return null;
   const what = called(operation);
   return (
     <div className="operations-actions">
@@ -22,13 +26,17 @@ export function Actions({ operation }: { operation: OperationOut | OperationInFu
           small
           icon={offer.icon}
           aria-label={`${offer.label}: ${what}`}
-          busy={acting.isPending && acting.variables === offer.act}
-          onClick={() => (offer.asks ? setAsked(offer) : acting.mutate(offer.act))}
+          busy={
+            offer.act === "dismiss"
+              ? dismissing.isPending
+              : acting.isPending && acting.variables === offer.act
+          }
+          onClick={() => (offer.asks ? setAsked(offer) : begin(offer))}
         >
           {offer.label}
         </Button>
       ))}
-      <Trouble error={asked ? null : acting.error} />
+      <Trouble error={asked ? null : error} />
       {asked && (
         <Confirm
           title={`${asked.label} the ${what}?`}

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { nodes } from "@/api/queries";
-import { Search, Segments, Select } from "@/kit/fields";
+import { Search, Segments, Select, TextField } from "@/kit/fields";
 import { KINDS, type OperationsSearch, OUTCOMES } from "@/pages/operations/search";
 import type { Filter } from "@/pages/operations/sorting";
 
@@ -47,6 +47,20 @@ export function Filters({ filter }: { filter: Filter }) {
           <option key={name}>{name}</option>
         ))}
       </Select>
+      <TextField
+        label="From"
+        type="date"
+        value={filter.since ?? ""}
+        max={filter.until}
+        onChange={(event) => change({ since: event.target.value || undefined })}
+      />
+      <TextField
+        label="To"
+        type="date"
+        value={filter.until ?? ""}
+        min={filter.since}
+        onChange={(event) => change({ until: event.target.value || undefined })}
+      />
       <Search
         label="Search operations"
         value={filter.q ?? ""}

@@ -1,7 +1,7 @@
 // What is under way, what needs somebody, and what has ended. One operation in full stands beside them.
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef } from "react";
+import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 import { operations } from "@/api/queries";
 import type { HistoryOut, IntentOut, OperationOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
@@ -26,10 +26,14 @@ import {
 import "@/pages/operations/operations.css";
 
 const NOTHING: never[] = [];
+const SETTLE_MS = 250;
 
 export default function Operations() {
-  const { operation: shown, kind, outcome, q, node } = useSearch({ from: "/operations" });
-  const filter = useMemo(() => ({ kind, outcome, q, node }), [kind, outcome, q, node]);
+  const { operation: shown, kind, outcome, q, node, since, until } = useSearch({ from: "/operations" });
+  const filter = useMemo(
+    () => ({ kind, outcome, q, node, since, until }),
+    [kind, outcome, q, node, since, until],
+  );
   const navigate = useNavigate({ from: "/operations" });
   const listed = useQuery(operations);
   const intents = useIntents(listed.data ?? NOTHING);
@@ -74,13 +78,10 @@ interface ListsProps {
 }
 
 function Lists({ all, intents, filter, shown }: ListsProps) {
-  const record = useInfiniteQuery(recordQuery(filter.node));
+  const record = useInfiniteQuery(recordQuery(useSettled(filter)));
   const pages: HistoryOut[] = record.data?.pages ?? NOTHING;
   const { underWay, failed } = sections(all.filter((operation) => matches(operation, filter)));
-  // Which of them are of a node, the frontend has said: a record names only some of its nodes.
-  const records = pages
-    .flatMap((page) => page.operations)
-    .filter((one) => matches(one, { ...filter, node: undefined }));
+  const records = pages.flatMap((page) => page.operations);
   const owed = owedBeside(matching(intents, filter), all);
   const isEmpty =
     underWay.length + failed.length + owed.dead.length + owed.open.length + records.length === 0;
@@ -119,14 +120,25 @@ function Lists({ all, intents, filter, shown }: ListsProps) {
           )
         }
       </Answered>
-      {isEmpty && record.data && !record.hasNextPage && <Nothing filter={filter} />}
+      {isEmpty && record.data && !record.isPlaceholderData && <Nothing filter={filter} />}
     </>
   );
 }
 
+/** The filter a moment after its last change: who types does not ask the frontend for every letter. */
+function useSettled(filter: Filter): Filter {
+  const [settled, setSettled] = useState(filter);
+  useEffect(() => {
+    const timer = window.setTimeout(() => setSettled(filter), SETTLE_MS);
+    return () => window.clearTimeout(timer);
+  }, [filter]);
+  return settled;
+}
+
 /** A debt is about a backend on a node, and has not ended. */
-function matching(intents: readonly IntentOut[], { kind, outcome, q, node }: Filter): IntentOut[] {
-  if ((kind && kind !== "backends") || outcome) return [];
+function matching(intents: readonly IntentOut[], filter: Filter): IntentOut[] {
+  const { kind, outcome, q, node, since, until } = filter;
+  if ((kind && kind !== "backends") || outcome || since || until) return [];
   const wanted = q?.trim().toLowerCase();
   return intents.filter(
     (intent) =>

@@ -1,17 +1,20 @@
 // What this page reads beside the live list.
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "@/api/client";
+import { type Filter, historyFilter } from "@/pages/operations/sorting";
 
 const PAGE = 100;
 
-export const record = (node: string | undefined) =>
+/** The frontend filters: what matches may be behind thousands of operations that do not. */
+export const record = (filter: Filter) =>
   infiniteQueryOptions({
-    queryKey: ["record", "pages", node ?? ""] as const,
+    queryKey: ["record", "pages", filter] as const,
+    placeholderData: keepPreviousData,
     queryFn: ({ pageParam }) =>
       answer(
         api.GET("/api/operations/history", {
           params: {
-            query: { limit: PAGE, ...(pageParam ? { before: pageParam } : {}), ...(node ? { node } : {}) },
+            query: { limit: PAGE, ...(pageParam ? { before: pageParam } : {}), ...historyFilter(filter) },
           },
         }),
       ),

@@ -1,4 +1,4 @@
-import { oneOf, said, text } from "@/text/search";
+import { day, oneOf, said, text } from "@/text/search";
 
 export const KINDS = ["models", "backends", "cluster"] as const;
 export const OUTCOMES = ["completed", "failed", "cancelled", "superseded"] as const;
@@ -9,6 +9,8 @@ export function operationsSearch(search: Record<string, unknown>) {
     outcome: oneOf(search, "outcome", OUTCOMES),
     q: text(search, "q"),
     node: text(search, "node"),
+    since: day(search, "since"),
+    until: day(search, "until"),
     operation: text(search, "operation"),
   });
 }

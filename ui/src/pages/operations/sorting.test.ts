@@ -1,7 +1,16 @@
 import { expect, test } from "vitest";
-import type { IntentOut, OperationOut, RecordOut, TargetOut } from "@/api/schema";
+import type { IntentOut, OperationOut, TargetOut } from "@/api/schema";
 import { offers } from "@/pages/operations/offers";
-import { familyOf, matches, owedBeside, sections, summary, triesOf, waves } from "@/pages/operations/sorting";
+import {
+  familyOf,
+  historyFilter,
+  matches,
+  owedBeside,
+  sections,
+  summary,
+  triesOf,
+  waves,
+} from "@/pages/operations/sorting";
 
 const operation = (more: Partial<OperationOut>): OperationOut =>
   ({
@@ -17,8 +26,6 @@ const operation = (more: Partial<OperationOut>): OperationOut =>
     nodes: [{ node_id: "n1", node_name: "gpu-a" }],
     ...more,
   }) as OperationOut;
-const record = (more: Partial<RecordOut>): RecordOut =>
-  ({ ...operation({}), nodes: undefined, outcome: "completed", ...more }) as unknown as RecordOut;
 
 test("loads and staging are the cluster's, installs those of models and backends", () => {
   expect(
@@ -35,8 +42,31 @@ test("a filter looks at kind, outcome, text and any node of the operation", () =
   expect(matches(operation({}), { ...filter, q: " GPU-A" })).toBe(true);
   expect(matches(operation({}), { ...filter, outcome: "failed" })).toBe(false);
   expect(matches(operation({ state: "failed" }), { ...filter, outcome: "failed" })).toBe(true);
-  expect(matches(record({ outcome: "cancelled" }), { ...filter, outcome: "cancelled" })).toBe(true);
-  expect(matches(record({ nodeName: "gpu-b" }), { ...filter, node: "gpu-b" })).toBe(true);
+  const failed = operation({ state: "failed", finishedAt: new Date(2026, 0, 2, 23, 30).toISOString() });
+  expect(matches(failed, { ...filter, since: "2026-01-02", until: "2026-01-02" })).toBe(true);
+  expect(matches(failed, { ...filter, since: "2026-01-03" })).toBe(false);
+  expect(matches(failed, { ...filter, until: "2026-01-01" })).toBe(false);
+});
+
+test("the frontend filters the record by everything that the page can filter by", () => {
+  expect(historyFilter({})).toEqual({});
+  expect(
+    historyFilter({
+      kind: "cluster",
+      outcome: "failed",
+      q: " nope ",
+      node: "gpu-a",
+      since: "2026-01-31",
+      until: "2026-01-31",
+    }),
+  ).toEqual({
+    kind: "loads",
+    outcome: "failed",
+    search: "nope",
+    node: "gpu-a",
+    since: new Date(2026, 0, 31).toISOString(),
+    until: new Date(2026, 1, 1).toISOString(),
+  });
 });
 
 test("a failure is never under way, what runs comes before what waits, and what has ended is gone", () => {

@@ -1,14 +1,31 @@
 // What stands where on the page of operations, and what a filter leaves of it. Pure.
-import type { IntentOut, OperationOut, RecordOut, TargetOut } from "@/api/schema";
+import type { IntentOut, OperationOut, TargetOut } from "@/api/schema";
 import type { OperationsSearch } from "@/pages/operations/search";
 import { plural } from "@/text/format";
 import { hasEnded } from "@/text/operation";
 
 export type Filter = Omit<OperationsSearch, "operation">;
-type Listed = OperationOut | RecordOut;
 
-export function isFiltered({ kind, outcome, q, node }: Filter): boolean {
-  return Boolean(kind || outcome || q || node);
+export function isFiltered({ kind, outcome, q, node, since, until }: Filter): boolean {
+  return Boolean(kind || outcome || q || node || since || until);
+}
+
+/** The filter as the frontend takes it. Days are those of the reader, and the last one is part of the span. */
+export function historyFilter({ kind, outcome, q, node, since, until }: Filter) {
+  const search = q?.trim();
+  return {
+    ...(kind && { kind: kind === "cluster" ? ("loads" as const) : kind }),
+    ...(outcome && { outcome }),
+    ...(search && { search }),
+    ...(node && { node }),
+    ...(since && { since: startOfDay(since).toISOString() }),
+    ...(until && { until: startOfDay(until, 1).toISOString() }),
+  };
+}
+
+function startOfDay(day: string, later = 0): Date {
+  const [year = 0, month = 1, date = 1] = day.split("-").map(Number);
+  return new Date(year, month - 1, date + later);
 }
 
 /** Loading, staging and unloading move what is installed: they are the cluster's. */
@@ -17,28 +34,31 @@ export function familyOf(kind: string): "models" | "backends" | "cluster" {
   return kind === "model_install" || kind === "model_delete" ? "models" : "cluster";
 }
 
-export function matches(operation: Listed, filter: Filter): boolean {
+/** Whether an operation of the live list matches; the record is filtered by the frontend. */
+export function matches(operation: OperationOut, filter: Filter): boolean {
   if (filter.kind && familyOf(operation.kind) !== filter.kind) return false;
-  const outcome = "outcome" in operation ? operation.outcome : operation.state;
-  if (filter.outcome && outcome !== filter.outcome) return false;
+  if (filter.outcome && operation.state !== filter.outcome) return false;
   if (filter.node && !isOf(operation, filter.node)) return false;
+  if (filter.since && endOf(operation) < startOfDay(filter.since).getTime()) return false;
+  if (filter.until && endOf(operation) >= startOfDay(filter.until, 1).getTime()) return false;
   return !filter.q || textOf(operation).includes(filter.q.trim().toLowerCase());
 }
 
-function isOf(operation: Listed, node: string): boolean {
+/** What has not ended goes on now. */
+function endOf(operation: OperationOut): number {
+  return operation.finishedAt ? Date.parse(operation.finishedAt) : Date.now();
+}
+
+function isOf(operation: OperationOut, node: string): boolean {
   return (
     operation.nodeName === node ||
     operation.nodeID === node ||
-    (operation.nodes ?? []).some((one) => nameOf(one) === node || idOf(one) === node)
+    (operation.nodes ?? []).some((target) => target.node_name === node || target.node_id === node)
   );
 }
 
-/** A record has the names of its nodes, the live list has targets. */
-const nameOf = (node: TargetOut | string) => (typeof node === "string" ? node : node.node_name);
-const idOf = (node: TargetOut | string) => (typeof node === "string" ? undefined : node.node_id);
-
-function textOf(operation: Listed): string {
-  const nodes = (operation.nodes ?? []).map(nameOf);
+function textOf(operation: OperationOut): string {
+  const nodes = (operation.nodes ?? []).map((target) => target.node_name);
   const words = [operation.name, operation.fullName, operation.nodeName, operation.error, operation.message];
   return [...words, ...nodes, operation.createdBy, operation.id].join(" ").toLowerCase();
 }

@@ -3,32 +3,33 @@ import type { OperationOut } from "@/api/schema";
 import { isUnderWay } from "@/text/operation";
 
 export interface Picked {
+  /** What runs, or is next in the queue; null if nothing does, or all of it was hidden here. */
   shown: OperationOut | null;
-  /** Others that are under way or have failed, hidden ones too. */
+  /** Others that are under way, hidden ones too. */
   more: number;
+  /** The newest first. */
+  failed: OperationOut[];
 }
 
 /** The one on screen gives way only to one that is so many points behind it: else two would take turns. */
 const STAYS_WITHIN = 10;
 
-/** A failure first, the newest of them; else the least advanced. What waits in the queue comes after what runs. */
+/** The least advanced of what runs; what waits in the queue comes after it. Failures never take its place. */
 export function pick(
   operations: readonly OperationOut[],
   hidden: ReadonlySet<string>,
   before: string | null = null,
 ): Picked {
-  const told = operations.filter(isTold);
-  // Hidden is what was under way then; that it has failed since is news.
-  const open = told.filter((operation) => operation.state === "failed" || !hidden.has(operation.id));
-  const failed = open.filter((operation) => operation.state === "failed").sort(newestFirst);
-  const running = open.filter((operation) => isUnderWay(operation.state)).sort(leastAdvancedFirst);
-  const shown = failed[0] ?? stay(running, before) ?? running[0] ?? null;
-  return { shown, more: told.length - (shown ? 1 : 0) };
+  const underWay = operations.filter((operation) => isUnderWay(operation.state));
+  const open = underWay.filter((operation) => !hidden.has(operation.id)).sort(leastAdvancedFirst);
+  const shown = stay(open, before) ?? open[0] ?? null;
+  const failed = operations.filter((operation) => operation.state === "failed").sort(newestFirst);
+  return { shown, more: underWay.length - (shown ? 1 : 0), failed };
 }
 
-/** Paused ones and those owed to absent nodes stand on the page of operations: nothing of them moves. */
-function isTold(operation: OperationOut): boolean {
-  return operation.state === "failed" || isUnderWay(operation.state);
+/** Changes when there is another failure: a hidden list of failures is shown again then. */
+export function newestFailure(failed: readonly OperationOut[]): string {
+  return failed[0]?.id ?? "";
 }
 
 function stay(running: readonly OperationOut[], before: string | null): OperationOut | undefined {

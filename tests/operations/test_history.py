@@ -14,6 +14,7 @@ from corral.reconcile.leader import Leader
 from corral.reconcile.upkeep import Pruner
 from corral.store import operations as operation_store
 from corral.store.database import Database, count_statements
+from corral.store.operations import HistoryFilter
 from tests.nodes.registry import events
 from tests.operations.scene import (
     admit,
@@ -105,7 +106,9 @@ async def test_lists_are_one_statement_each_however_many_operations_there_are(da
 
 async def of_node(database: Database, node: str) -> list[str]:
     async with database.transaction() as tx:
-        return [record.operation.id for record in await operation_store.list_history(tx, node=node)]
+        return [
+            record.operation.id for record in await operation_store.list_history(tx, matching=HistoryFilter(node=node))
+        ]
 
 
 @pytest.mark.behaviour("OP-3")

@@ -100,7 +100,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
 
 def with_edge(app: FastAPI, parts: Parts, metrics: Metrics) -> ASGIApp:
     """What the server is given: the application behind its outermost layer."""
-    return Edge(app, clock=parts.clock, ids=parts.ids, metrics=metrics, not_ready=parts.not_ready, health=parts.health)
+    return Edge(app, metrics, parts)
 
 
 def _with_errors(described: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -17,10 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.api.dialects.envelopes import OLLAMA_PATHS, envelope_for
 from corral.api.errors import TOO_LARGE_HINT, envelope
 from corral.api.metrics import Metrics
+from corral.api.openai.body import check_in_slices
+from corral.api.openai.receive import ClientLeft, declared_length, receive_body, release_body
 from corral.api.page.routes import is_page
-from corral.domain.errors import StoreUnavailable, TooLarge, Unavailable
-from corral.ports.runtime import Clock, Ids
-from corral.serving.health import Health
+from corral.api.parts import Parts
+from corral.domain.errors import CorralError, StoreUnavailable, TooLarge, Unavailable
 
 log = structlog.get_logger(__name__)
 # Asked before a line is built: nearly always nobody wants it.
@@ -37,7 +37,6 @@ UPLOAD_BODY_BYTES_MAX = 50 * 1024 * 1024 * 1024
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _NO_REGISTRY = "PostgreSQL cannot be reached, and this frontend has started without it: it can only serve models."
-_HINTS = {413: TOO_LARGE_HINT, 503: "Try again in a second, or ask another frontend."}
 _ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
 # What is answered without the registry.
 _FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", "/api/me", "/api/session"})
@@ -46,22 +45,15 @@ _FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", "/api/me", "/api/sess
 class Edge:
     """The outermost layer of the API."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        clock: Clock,
-        ids: Ids,
-        metrics: Metrics,
-        not_ready: Callable[[], str | None],
-        health: Health,
-    ) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, parts: Parts) -> None:
         self._app = app
-        self._clock = clock
-        self._ids = ids
         self._metrics = metrics
-        self._not_ready = not_ready
-        self._health = health
+        self._clock = parts.clock
+        self._ids = parts.ids
+        self._not_ready = parts.not_ready
+        self._health = parts.health
+        self._budget = parts.gateway.body_budget
+        self._slices = parts.slices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,6 +78,7 @@ class Edge:
         try:
             await self._serve(scope, receive, send_with_id)
         finally:
+            release_body(scope)
             route = getattr(scope.get("route"), "path", "other")
             seconds = self._clock.monotonic() - started
             self._metrics.answered(scope["method"], route, status, seconds)
@@ -96,17 +89,38 @@ class Edge:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         reason = None if _is_always_served(scope["path"]) else self._not_ready()
         if reason is not None:
-            await _refuse(scope, send, 503, *_why_not(reason))
+            await _refuse(scope, send, _unavailable(*_why_not(reason)))
             return
         if self._health.kept_as_of is not None and not _is_from_memory(scope["path"]):
-            await _refuse(scope, send, 503, StoreUnavailable.code, _NO_REGISTRY)
+            await _refuse(scope, send, _unavailable(StoreUnavailable.code, _NO_REGISTRY))
             return
-        declared, limit = _content_length(scope), _limit(scope["path"])
+        declared, limit = declared_length(scope), _limit(scope["path"])
         if declared is not None and declared > limit:
             await _drain(receive)
-            await _refuse(scope, send, 413, "body_too_large", _too_large(limit))
+            await _refuse(scope, send, TooLarge(_too_large(limit), hint=TOO_LARGE_HINT))
             return
-        await self._app(scope, _limited(receive, limit), send)
+        receive = _limited(receive, limit)
+        if _is_read_here(scope, declared):
+            replay = await self._read(scope, receive, send)
+            if replay is None:
+                return
+            receive = replay
+        await self._app(scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive, send: Send) -> Receive | None:
+        """Read a body that a route decodes, before it does: its size, its shape, and whether its client stays. None: it
+        was answered here, or nobody waits for an answer."""
+        try:
+            body = await receive_body(scope, receive, self._budget)
+            if body.lstrip()[:1] in (b"{", b"["):
+                await check_in_slices(body, self._slices)
+        except ClientLeft:
+            return None
+        except CorralError as error:
+            await _refuse(scope, send, error)
+        else:
+            return _replayed(body, receive)
+        return None
 
 
 def _is_always_served(path: str) -> bool:
@@ -128,6 +142,29 @@ def _limit(path: str) -> int:
     if path.startswith("/v1/audio/"):
         return AUDIO_BODY_BYTES_MAX
     return INFERENCE_BODY_BYTES_MAX if _is_inference(path) else BODY_BYTES_MAX
+
+
+def _is_read_here(scope: Scope, declared: int | None) -> bool:
+    """Whether a body is for a route of the framework, which would decode it whole. Models' calls read their own, and
+    files are written as they come."""
+    path = scope["path"]
+    if _is_inference(path) or path.startswith("/api/files/"):
+        return False
+    return bool(declared) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """What the application receives: the body at once, and then whether its client leaves."""
+    is_told = False
+
+    async def receive_again() -> Message:
+        nonlocal is_told
+        if is_told:
+            return await receive()
+        is_told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
 
 
 def _too_large(limit: int) -> str:
@@ -173,21 +210,19 @@ def _request_id(scope: Scope) -> str | None:
     return given.decode() if given and _REQUEST_ID.fullmatch(given) else None
 
 
-def _content_length(scope: Scope) -> int | None:
-    given = dict(scope["headers"]).get(b"content-length", b"")
-    return int(given) if given.isdigit() else None
+def _unavailable(code: str, sentence: str) -> Unavailable:
+    return Unavailable(sentence, hint="Try again in a second, or ask another frontend.", code=code)
 
 
-async def _refuse(scope: Scope, send: Send, status: int, code: str, sentence: str) -> None:
+async def _refuse(scope: Scope, send: Send, error: CorralError) -> None:
     path, request_id = scope["path"], scope["state"]["request_id"]
     own = envelope_for(path)
     if own is not None:
-        kind = TooLarge if status == TooLarge.status else Unavailable
-        text = own.rendered(path, kind(sentence, hint=_HINTS[status], code=code), request_id)
+        text = own.rendered(path, error, request_id)
     else:
-        text = json.dumps(envelope(path, code, sentence, hint=_HINTS[status], request_id=request_id)).encode()
+        text = json.dumps(envelope(path, error.slug, error.message, hint=error.hint, request_id=request_id)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
-    if status == 503:
+    if error.status == Unavailable.status:
         headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": text})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -33,6 +33,7 @@ from corral.ports.credentials import BusCredentials
 from corral.ports.fetch import Fetcher
 from corral.ports.runtime import Clock, Ids
 from corral.reconcile.leader import Leader
+from corral.runtime.slices import SliceRunner
 from corral.serving.gateway import Gateway
 from corral.serving.health import Health
 from corral.store.database import Database
@@ -93,6 +94,8 @@ class Parts:
     settings: tuple[SettingOut, ...] = ()
     # The address under which browsers reach the frontends; None: the one that each asks by.
     public_url: str | None = None
+    # Scans large bodies without keeping others waiting.
+    slices: SliceRunner = field(default_factory=SliceRunner)
     # Files that admins are sending; made with the first of them.
     inbox: Inbox | None = None
 

@@ -14,6 +14,15 @@ class Limiter(Protocol):
         many; then it is not counted."""
         ...
 
+    def check_requests(self, principal: Principal) -> None:
+        """`LimitReached` (429) if a limit on the requests of this key is used up. Nothing is counted."""
+        ...
+
+    def charge(self, principal: Principal) -> None:
+        """Count one request whose body was refused, so that nobody knows its model, against every limit on the requests
+        of this key. `LimitReached` (429) if one of them is used up; then it is not counted."""
+        ...
+
     def allowance(self, principal: Principal, model: str) -> Allowance:
         """What is left. Asked only for a key that has limits."""
         ...
@@ -28,6 +37,12 @@ class Listener(Protocol):
 class NoLimits:
     def admit(self, principal: Principal, model: str) -> None:
         del principal, model
+
+    def check_requests(self, principal: Principal) -> None:
+        del principal
+
+    def charge(self, principal: Principal) -> None:
+        del principal
 
     def allowance(self, principal: Principal, model: str) -> Allowance:
         del principal, model

@@ -14,12 +14,13 @@ import structlog
 
 from corral.domain.access import Principal
 from corral.domain.answered import Answered, Origin
-from corral.domain.errors import CorralError
+from corral.domain.errors import CorralError, InvalidRequest, LimitReached, TooLarge
 from corral.policy.serving.allowances import anthropic_lines, openai_lines
 from corral.ports.answers import Limiter, Listener, NoLimits
 from corral.ports.engines import Engines, Headers, HeadLines
 from corral.ports.runtime import Clock, Ids
 from corral.ports.traces import Tracer
+from corral.runtime.byte_budget import MIB, ByteBudget, ByteLimits
 from corral.runtime.intake import Intake
 from corral.runtime.tasks import Tasks
 from corral.serving.router import Router
@@ -33,10 +34,15 @@ log = structlog.get_logger(__name__)
 JSON = "application/json"
 STOPPING = "This frontend is stopping."
 SWEEP_INTERVAL_S = 1.0
+# What a frontend keeps of requests: bodies in memory, and forms with recordings on the disk.
+BODY_LIMITS = ByteLimits(total_bytes=512 * MIB, key_bytes=128 * MIB)
+UPLOAD_LIMITS = ByteLimits(total_bytes=4096 * MIB, key_bytes=1024 * MIB)
 # The client went away before its answer was whole; nobody is told this status, it is only counted.
 CLIENT_LEFT = 499
 # 0 means no limit, so the shortest wait that can be asked for is short.
 SHORTEST_WAIT_S = 0.05
+# A body that makes no sense, or is too large.
+_OF_BODIES = frozenset({InvalidRequest.status, TooLarge.status})
 # Calls whose clients know limits by Anthropic's names.
 _ANTHROPICS = frozenset({"messages", "count_tokens"})
 
@@ -140,6 +146,8 @@ class Gateway:
     ids: Ids
     wait_s: float
     limiter: Limiter = field(default_factory=NoLimits)
+    body_budget: ByteBudget = field(default_factory=lambda: ByteBudget(BODY_LIMITS, "of request bodies"))
+    upload_budget: ByteBudget = field(default_factory=lambda: ByteBudget(UPLOAD_LIMITS, "of uploads"))
     listeners: list[Listener] = field(default_factory=list)
     # None: requests are not traced; what a client sends of a trace goes to the engine as it is.
     tracer: Tracer | None = None
@@ -237,6 +245,17 @@ class Gateway:
                 attempts=0,
             )
         )
+
+    def charge_refused(self, error: CorralError, principal: Principal | None) -> CorralError:
+        """Count a request that was refused for its body against the limits of its key. Return what its client is told:
+        `error`, or that a limit is reached."""
+        if principal is None or not principal.limits or error.status not in _OF_BODIES:
+            return error
+        try:
+            self.limiter.charge(principal)
+        except LimitReached as reached:
+            return reached
+        return error
 
     def left_lines(self, wish: Wish) -> HeadLines:
         """The lines that say what is left to a key that has limits, as the clients of its dialect know them."""

@@ -122,6 +122,22 @@ class Limits:
         for _, meter in counted:
             meter.requests.level -= 1
 
+    def check_requests(self, principal: Principal) -> None:
+        self._requests_of(principal)
+
+    def charge(self, principal: Principal) -> None:
+        for meter in self._requests_of(principal):
+            meter.requests.level -= 1
+
+    def _requests_of(self, principal: Principal) -> list[_Meter]:
+        """The meters of all limits on requests that the key has, for whatever model. `LimitReached`."""
+        now = self._clock.monotonic()
+        limits = [limit for limit in principal.limits if limit.requests_per_minute is not None]
+        counted = [(limit, self._meter(principal.key_id, limit, now)) for limit in limits]
+        for limit, meter in counted:
+            self._check_requests(principal, limit, meter, now)
+        return [meter for _, meter in counted]
+
     def allowance(self, principal: Principal, model: str) -> Allowance:
         """What is left now, of the tightest of the limits that hold for this model."""
         now = self._clock.monotonic()
@@ -208,10 +224,8 @@ class Limits:
         return Left(limit=per_minute, remaining=max(0, int(level)), reset_s=(max(share, 1.0) - level) * 60 / share)
 
     def _check(self, principal: Principal, limit: KeyLimit, meter: _Meter, now: float) -> None:
-        requests, tokens = limit.requests_per_minute, limit.tokens_per_minute
-        if requests is not None and (level := meter.requests.fill(requests / self._frontends, now)) < 1:
-            wait_s = (1 - level) * 60 * self._frontends / requests
-            raise _refusal(principal, limit, f"{requests} requests a minute", wait_s)
+        tokens = limit.tokens_per_minute
+        self._check_requests(principal, limit, meter, now)
         if tokens is not None and (level := meter.tokens.fill(tokens / self._frontends, now)) <= 0:
             wait_s = (1 - level) * 60 * self._frontends / tokens
             raise _refusal(principal, limit, f"{tokens} tokens a minute", wait_s)
@@ -220,6 +234,12 @@ class Limits:
             if quota is not None and period.spent(now) >= quota:
                 wait_s = period.wait_s(now)
                 raise _refusal(principal, limit, f"{quota} tokens a {name}", wait_s, code="insufficient_quota")
+
+    def _check_requests(self, principal: Principal, limit: KeyLimit, meter: _Meter, now: float) -> None:
+        requests = limit.requests_per_minute
+        if requests is not None and (level := meter.requests.fill(requests / self._frontends, now)) < 1:
+            wait_s = (1 - level) * 60 * self._frontends / requests
+            raise _refusal(principal, limit, f"{requests} requests a minute", wait_s)
 
 
 def _refusal(principal: Principal, limit: KeyLimit, what: str, wait_s: float, code: str | None = None) -> LimitReached:

@@ -128,7 +128,7 @@ async def _engine_error(call: Call, answer: Answer) -> None:
 def read_json(raw: bytes) -> Json:
     try:
         found = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EngineLost("The engine's answer is no JSON.", code="engine_garbage") from error
     if not isinstance(found, dict):
         raise EngineLost("The engine's answer is no object.", code="engine_garbage")

@@ -18,7 +18,8 @@ from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
 from corral.api.openai import errors
 from corral.api.openai.asked import preferred_wait_s, trace_context
-from corral.api.openai.tools import refuse_tools
+from corral.api.openai.receive import receive_body
+from corral.api.openai.tools import TOOL_NAMES, refuse_tools
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed
@@ -88,6 +89,15 @@ class Call:
         """For what an answer names."""
         return self.parts.ids.new_id().replace("-", "")
 
+    async def read_body(self) -> bodies.Body:
+        """The members of the body. `InvalidRequest` if it is no JSON object or not within the limits."""
+        request, parts, principal = self.request, self.parts, self.principal
+        raw = await receive_body(request.scope, request.receive, parts.gateway.body_budget, principal.key_id)
+        if len(raw) > bodies.IN_PLACE_BYTES_MAX:
+            # Whoever has no requests left is told so before anything is done about it.
+            parts.gateway.limiter.check_requests(principal)
+        return await bodies.read_in_slices(raw, parts.slices)
+
     async def model(self, name: object) -> Served:
         """The model that is meant, if it is for this."""
         model = await self.found(name)
@@ -149,19 +159,20 @@ class Call:
             **more,
         )
 
-    def native_wish(self, model: Served, sent: bodies.Body, received_bytes: int) -> Wish:
+    def native_wish(self, model: Served, sent: bodies.Body) -> Wish:
         """The request as it came, for an engine that speaks it: with the model's name and defaults in it."""
-        refuse_tools(model, {key: member.value for key, member in sent.members.items()})
+        refuse_tools(model, sent.peek(TOOL_NAMES))
         headers = self.request.headers
         told = tuple((name.encode(), headers[name].encode("latin-1")) for name in _FORWARDED if name in headers)
         body = native_body(sent, model, self.name)
-        return self.wish(model, self.name, body, received_bytes=received_bytes, headers=told)
+        return self.wish(model, self.name, body, received_bytes=len(sent.raw), headers=told)
 
     async def reply(self, value: object, headers: Headers | None = None) -> None:
         await self.send_whole(200, json.dumps(value, ensure_ascii=False).encode(), headers or [])
 
     async def fail(self, error: CorralError) -> None:
         if not self.is_counted:
+            error = self.parts.gateway.charge_refused(error, self._principal)
             self.parts.gateway.turned_away(error, call=self.name, request_id=self.request_id, principal=self._principal)
         body = self.envelope.rendered(self.request.scope["path"], error, self.request_id)
         await self.send_whole(error.status, body, errors.headers(error))

@@ -18,7 +18,6 @@ from corral.api.dialects.ollama import LATEST, Asked, Moment
 from corral.api.dialects.reading import Json, some_text
 from corral.api.dialects.routes import CallRoute, Told, post
 from corral.api.models.bodies import serves_of
-from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
 from corral.domain.errors import InvalidRequest
 from corral.store.use import Served
@@ -40,14 +39,14 @@ class Chatted(CallRoute):
         self._read = read
 
     async def answer(self, call: Call) -> None:
-        raw = await call.request.body()
-        said = _members(raw)
+        sent = await call.read_body()
+        said = sent.decode()
         model = await call.model(said.get("model"))
         asked = self._read(said, model=str(said["model"]), moment=_moment(call))
         call.notes += _note(asked.ignored)
         await while_there(
             call.request.receive,
-            lambda: translate(call, model, asked, received_bytes=len(raw), to=asked.call),
+            lambda: translate(call, model, asked, received_bytes=len(sent.raw), to=asked.call),
         )
 
 
@@ -61,8 +60,8 @@ class Embedded(CallRoute):
         self._is_old = is_old
 
     async def answer(self, call: Call) -> None:
-        raw = await call.request.body()
-        said = _members(raw)
+        sent = await call.read_body()
+        said = sent.decode()
         if self._is_old:
             said = {"input" if name == "prompt" else name: value for name, value in said.items()}
             some_text(said.get("input"), "prompt")
@@ -70,7 +69,7 @@ class Embedded(CallRoute):
         wanted, ignored = ollama.read_embed(said)
         call.notes += _note(ignored)
         call.require(model, "embeddings")
-        wish = call.wish(model, "embeddings", chat_body(model, wanted, "embeddings"), received_bytes=len(raw))
+        wish = call.wish(model, "embeddings", chat_body(model, wanted, "embeddings"), received_bytes=len(sent.raw))
         began_s = call.parts.clock.monotonic()
 
         def tell(answer: Json) -> Json:
@@ -94,7 +93,7 @@ class Shown(CallRoute):
     otherwise = Told.otherwise
 
     async def answer(self, call: Call) -> None:
-        said = _members(await call.request.body())
+        said = (await call.read_body()).decode()
         model = await call.found(said.get("model") or said.get("name"))
         found = [_CAPABILITIES[word] for word in _serves(call, model) if word in _CAPABILITIES]
         shown = {
@@ -118,10 +117,6 @@ class Refused(CallRoute):
             hint="An admin does it with `corral models`; see `corral models --help`.",
             code="not_managed_here",
         )
-
-
-def _members(raw: bytes) -> Json:
-    return {name: member.value for name, member in bodies.read(raw).members.items()}
 
 
 def _moment(call: Call) -> Moment:

@@ -22,8 +22,8 @@ from corral.api.dialects.chats import Translation
 from corral.api.dialects.envelopes import ANTHROPIC, OPENAI, Envelope
 from corral.api.dialects.reading import Json
 from corral.api.errors import TOO_LARGE_HINT
-from corral.api.openai import body as bodies
 from corral.api.openai.leaving import while_there
+from corral.api.openai.receive import ClientLeft
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge
 from corral.serving.errors import ModelNotFound
@@ -60,6 +60,8 @@ class CallRoute(ABC):
         try:
             await call.enter()
             await self.answer(call)
+        except ClientLeft:
+            return
         except CorralError as error:
             await call.fail(error)
         except HTTPException as error:
@@ -78,11 +80,10 @@ class Passed(CallRoute):
     otherwise = "400 `engine_lacks_call`"
 
     async def answer(self, call: Call) -> None:
-        raw = await call.request.body()
-        sent = bodies.read(raw)
+        sent = await call.read_body()
         model = await call.model(sent.model)
         call.require(model, self.call)
-        wish = call.native_wish(model, sent, len(raw))
+        wish = call.native_wish(model, sent)
 
         async def work() -> None:
             await pass_on(call, wish)
@@ -116,16 +117,14 @@ class Translated(CallRoute):
         self._read = read
 
     async def answer(self, call: Call) -> None:
-        raw = await call.request.body()
-        sent = bodies.read(raw)
+        sent = await call.read_body()
         model = await call.model(sent.model)
-        native = call.native_wish(model, sent, len(raw)) if call.speaks(model, self.call) else None
+        native = call.native_wish(model, sent) if call.speaks(model, self.call) else None
 
         async def work() -> None:
             if native is not None and await pass_on(call, native, gives_up_on=_NOT_THERE):
                 return
-            said = {name: member.value for name, member in sent.members.items()}
-            await translate(call, model, self._read(call, said, model), received_bytes=len(raw))
+            await translate(call, model, self._read(call, sent.decode(), model), received_bytes=len(sent.raw))
 
         await while_there(call.request.receive, work)
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from corral.access.allowed import may_ask
 from corral.api.openai import body as bodies
 from corral.api.openai.scan import model_name
-from corral.api.openai.tools import may_have_tools, refuse_tools
+from corral.api.openai.tools import TOOL_NAMES, may_have_tools, refuse_tools
 from corral.api.parts import Parts
 from corral.domain.access import Principal
 from corral.domain.errors import InvalidRequest, NotAllowed
 from corral.domain.records import blank
+from corral.policy.serving.json_scan import is_small_shape
 from corral.serving.gateway import JSON, Wish
 from corral.store.use import Served
 
@@ -26,6 +27,8 @@ CALLS = {
     "/v1/completions": "completions",
     "/v1/embeddings": "embeddings",
 }
+# A body up to this size is looked at where it is read: bytes are found in it in some microseconds.
+GLANCE_BYTES_MAX = 256 * 1024
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?", re.ASCII | re.IGNORECASE)
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 
@@ -59,9 +62,16 @@ def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish |
     principal = asked.principal or (parts.directory.known(asked.secret) if asked.secret else None)
     if principal is None:
         return None
-    sent = _read(body)
+    try:
+        sent = _read_now(body)
+    except InvalidRequest as error:
+        raise parts.gateway.charge_refused(error, principal) from error
+    if sent is None:
+        return None
     model = parts.gateway.router.snapshot.find(sent[0])
     if model is None or not model.is_enabled:
+        return None
+    if len(body) > bodies.IN_PLACE_BYTES_MAX and _is_scanned_first(model, sent):
         return None
     return _wish(asked, principal, model, sent, request_id)
 
@@ -69,8 +79,13 @@ def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish |
 async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish:
     """As `wish_now`, but what is not known here may be in the registry."""
     principal = asked.principal or await parts.directory.principal(asked.secret)
-    sent = _read(body)
+    try:
+        sent = _read_now(body) or await _read_in_slices(parts, principal, body)
+    except InvalidRequest as error:
+        raise parts.gateway.charge_refused(error, principal) from error
     model = await parts.gateway.router.resolve(sent[0])
+    if _is_scanned_first(model, sent):
+        sent = sent[0], body, await bodies.read_in_slices(body, parts.slices)
     return _wish(asked, principal, model, sent, request_id)
 
 
@@ -78,12 +93,36 @@ async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -
 _Sent = tuple[str, bytes, bodies.Body | None]
 
 
-def _read(body: bytes) -> _Sent:
+def _read_now(body: bytes) -> _Sent | None:
+    """None: reading it takes longer than anybody else should wait."""
+    if len(body) > GLANCE_BYTES_MAX:
+        return None
+    if not is_small_shape(body):
+        if len(body) > bodies.IN_PLACE_BYTES_MAX:
+            return None
+        bodies.run_check(body)
     name = model_name(body)
     if name is not None:
         return name, body, None
+    if len(body) > bodies.IN_PLACE_BYTES_MAX:
+        return None
     decoded = bodies.read(body)
     return decoded.model, body, decoded
+
+
+async def _read_in_slices(parts: Parts, principal: Principal, body: bytes) -> _Sent:
+    # Whoever has no requests left is told so before anything is done about it.
+    parts.gateway.limiter.check_requests(principal)
+    decoded = await bodies.read_in_slices(body, parts.slices)
+    return decoded.model, body, decoded
+
+
+def _is_scanned_first(model: Served, sent: _Sent) -> bool:
+    """Whether a large body has to be changed for its engine, and nobody knows the places yet."""
+    name, body, decoded = sent
+    if decoded is not None or len(body) <= bodies.IN_PLACE_BYTES_MAX:
+        return False
+    return bool(model.defaults) or name != model.name or (model.takes_tools is False and may_have_tools(body))
 
 
 def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, request_id: str) -> Wish:
@@ -102,7 +141,7 @@ def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, reques
     body = received
     if model.takes_tools is False and may_have_tools(received):
         decoded = decoded or bodies.read(received)
-        refuse_tools(model, {key: member.value for key, member in decoded.members.items()})
+        refuse_tools(model, decoded.peek(TOOL_NAMES))
     if model.defaults or name != model.name:
         body = (decoded or bodies.read(received)).for_engine(model.name, model.defaults, asked.call)
     wish = blank(Wish)

@@ -21,9 +21,10 @@ from corral.access.allowed import may_ask
 from corral.api.openai import errors
 from corral.api.openai.asked import CALLS, Asked, preferred_wait_s, trace_context, wish_later, wish_now
 from corral.api.openai.leaving import while_there
+from corral.api.openai.receive import ClientLeft, receive_body
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
-from corral.domain.errors import CorralError
+from corral.domain.errors import CorralError, TooLarge
 from corral.serving.asking import Answer, AnswerCut, asking
 from corral.serving.errors import ModelNotFound
 from corral.serving.gateway import Wish
@@ -54,8 +55,10 @@ class Calls:
                 wait_s=preferred_wait_s(request.headers.get("prefer", "")),
                 traceparent=trace_context(request.headers.get("traceparent", "")),
             )
-            body = await request.body()
+            body = await _body(scope, receive, parts, asked)
             wish = wish_now(parts, asked, body, request_id) or await wish_later(parts, asked, body, request_id)
+        except ClientLeft:
+            return
         except CorralError as error:
             parts.gateway.turned_away(error, call=self._call, request_id=request_id)
             await errors.answer(send, scope["path"], error, request_id)
@@ -64,6 +67,15 @@ class Calls:
             await while_there(request.receive, lambda: _pass_on(parts, wish, send))
         except CorralError as error:
             await errors.answer(send, scope["path"], error, request_id)
+
+
+async def _body(scope: Scope, receive: Receive, parts: Parts, asked: Asked) -> bytes:
+    principal = asked.principal
+    assert principal is not None
+    try:
+        return await receive_body(scope, receive, parts.gateway.body_budget, principal.key_id)
+    except TooLarge as error:
+        raise parts.gateway.charge_refused(error, principal) from error
 
 
 async def _pass_on(parts: Parts, wish: Wish, send: Send) -> None:

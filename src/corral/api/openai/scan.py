@@ -41,9 +41,10 @@ _NAME_BYTES_MAX = 1024
 
 def model_name(body: bytes) -> str | None:
     """The name that the body asks for; None: decode it to know."""
-    # `find` and not `in`, which takes twice as long on bytes.
-    at = body.find(_NAME)
-    if body.count(_NAME) != 1 or body.find(_ESCAPED) >= 0:
+    # `find` and neither `in` nor `count`, which take twice as long on bytes.
+    find = body.find
+    at = find(_NAME)
+    if at < 0 or find(_NAME, at + 1) >= 0 or find(_ESCAPED) >= 0:
         return None
     found = _FIRST.match(body, 0, at + _NAME_BYTES_MAX) if at <= _LOOKED_AT_BYTES else None
     if found is None and len(body) - at <= _LOOKED_AT_BYTES and body[at - 1 : at] != b"\\":

@@ -10,6 +10,8 @@ from corral.store.use import Served
 
 # `functions` is the older name in OpenAI's API.
 _NAMES = ("tools", "functions")
+# What of a request has to be known to refuse it.
+TOOL_NAMES = (*_NAMES, "tool_choice", "function_call")
 _MARKS = tuple(f'"{name}"'.encode() for name in _NAMES)
 
 

@@ -1,0 +1,89 @@
+"""How many bytes of requests a frontend keeps at a time, in all and for one key.
+
+A body takes from the budget before it is kept, and gives back when nobody needs it any more. Guarantee: what was taken
+is given back once, however often it is asked. A key that has nothing under way may always take as much as one body,
+so a small budget slows a key down and never shuts it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corral.domain.errors import LimitReached, Unavailable
+
+RETRY_AFTER_S = 5
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteLimits:
+    total_bytes: int
+    # Of one key; what nobody has shown a key for counts against the total only.
+    key_bytes: int
+
+
+class ByteBudget:
+    """`what` names the bytes in a sentence: *of request bodies*."""
+
+    def __init__(self, limits: ByteLimits, what: str) -> None:
+        self.limits = limits
+        self._what = what
+        self._by_key: dict[str, int] = {}
+        self.taken_bytes = 0
+
+    def of_key(self, key_id: str) -> int:
+        return self._by_key.get(key_id, 0)
+
+    def take(self, key_id: str, count: int) -> None:
+        """`LimitReached` (429) if it is too much for this key, `Unavailable` (503) if it is for this frontend."""
+        of_key = self._by_key.get(key_id, 0)
+        if key_id and of_key and of_key + count > self.limits.key_bytes:
+            raise LimitReached(
+                f"This key has {of_key // MIB} MiB {self._what} under way at this frontend; more than "
+                f"{self.limits.key_bytes // MIB} MiB are not taken at a time.",
+                hint="Send the next request when one of them is answered.",
+                code="too_many_bytes",
+                details={"retry_after_s": RETRY_AFTER_S},
+            )
+        if self.taken_bytes and self.taken_bytes + count > self.limits.total_bytes:
+            raise Unavailable(
+                f"This frontend has {self.taken_bytes // MIB} MiB {self._what} under way, which is all that it takes.",
+                hint="Try again in some seconds, or ask another frontend.",
+                code="too_many_bytes",
+            )
+        self.taken_bytes += count
+        if key_id:
+            self._by_key[key_id] = of_key + count
+
+    def give_back(self, key_id: str, count: int) -> None:
+        self.taken_bytes -= count
+        if key_id:
+            left = self._by_key.pop(key_id) - count
+            if left:
+                self._by_key[key_id] = left
+
+
+class ByteLease:
+    """What one request has taken of a budget. `release` gives all of it back; harmless twice."""
+
+    __slots__ = ("_budget", "_key_id", "_taken_bytes")
+
+    def __init__(self, budget: ByteBudget, key_id: str = "") -> None:
+        self._budget = budget
+        self._key_id = key_id
+        self._taken_bytes = 0
+
+    def take(self, count: int) -> None:
+        """Take more. Raises as `ByteBudget.take` does."""
+        self._budget.take(self._key_id, count)
+        self._taken_bytes += count
+
+    def grow_to(self, size_bytes: int, step_bytes: int) -> None:
+        """Take as much as a body of which so many bytes are there needs, in whole steps."""
+        while self._taken_bytes < size_bytes:
+            self.take(step_bytes)
+
+    def release(self) -> None:
+        taken, self._taken_bytes = self._taken_bytes, 0
+        if taken:
+            self._budget.give_back(self._key_id, taken)

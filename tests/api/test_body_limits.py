@@ -1,0 +1,126 @@
+"""What a body may be, on every route: within its bytes, members and levels; and what a refused one costs its key."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from corral.policy.serving.json_scan import DEPTH_MAX, MEMBERS_MAX
+from tests.api.test_authentication import make_key
+from tests.gateway.scene import get, request, wire
+from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
+from tests.support.engines import MisbehavingEngine, misbehaving
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
+from tests.support.nodes import joined
+
+MIB = 1024 * 1024
+MODEL_ROUTES = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/messages",
+    "/v1/responses",
+    "/v1/rerank",
+    "/v1/audio/speech",
+    "/api/chat",
+    "/api/generate",
+    "/api/embed",
+    "/api/show",
+)
+# Two of these ask for no key.
+OTHER_ROUTES = ("/api/session", "/api/node/register", "/api/node/some/heartbeat", "/api/keys", "/api/models/apply")
+MANY = json.dumps({"model": "chat"} | {str(number): number for number in range(MEMBERS_MAX)}).encode()
+DEEP = b'{"model": "chat", "messages": ' + b"[" * DEPTH_MAX + b"]" * DEPTH_MAX + b"}"
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[MisbehavingEngine]:
+    async with misbehaving() as running:
+        yield running
+
+
+@pytest.fixture
+async def frontend(database_url: str, engine: MisbehavingEngine) -> AsyncIterator[RunningFrontend]:
+    async with running_frontend(database_url) as running:
+        await keep_only_the_feed(running)
+        await put_model(running.database, aliases=("alias",))
+        node = await joined(running)
+        await put_replica(running.database, node.id, engine.address)
+        await settled(running)
+        yield running
+
+
+async def _post(frontend: RunningFrontend, path: str, body: bytes, key: str = ADMIN_KEY) -> tuple[int, str]:
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    sending = aiohttp.ClientSession(headers=headers)
+    async with sending as session, session.post(f"{frontend.url}{path}", data=io.BytesIO(body)) as answer:
+        return answer.status, await answer.text()
+
+
+@pytest.mark.behaviour("GW-210")
+@pytest.mark.parametrize(("body", "code"), [(MANY, "too_many_members"), (DEEP, "too_deep")], ids=["many", "deep"])
+async def test_every_route_refuses_a_body_with_too_many_members_or_levels(
+    frontend: RunningFrontend, engine: MisbehavingEngine, body: bytes, code: str
+) -> None:
+    word = {"too_many_members": "members", "too_deep": "nested"}[code]
+    for path in (*MODEL_ROUTES, *OTHER_ROUTES):
+        for sent in (body, body + b" " * MIB if path in MODEL_ROUTES else body):
+            status, said = await _post(frontend, path, sent)
+            assert (status, word in said) == (400, True), (path, len(sent), said)
+    assert not engine.heard
+
+
+@pytest.mark.behaviour("GW-210")
+async def test_a_large_body_reaches_its_engine_unchanged_but_for_an_alias(
+    frontend: RunningFrontend, engine: MisbehavingEngine
+) -> None:
+    inner = {"metadata": {"model": "x"}, "input": [[1, 2, 3]] * 100_000, "é": "ü"}
+    for name in ("chat", "alias"):
+        sent = json.dumps(inner | {"model": name}, ensure_ascii=False).encode()
+        assert len(sent) > MIB
+        assert (await _post(frontend, "/v1/embeddings", sent))[0] == 200
+        assert json.loads(engine.heard[-1].body) == inner | {"model": "chat"}
+
+
+@pytest.mark.behaviour("GW-211")
+async def test_others_are_answered_while_a_large_body_is_scanned(frontend: RunningFrontend) -> None:
+    slow = b'{"0": [' + b",".join([b"[" * 50 + b"]" * 50] * 40_000) + b'], "model": "chat", "model": "chat"}'
+    whole, others = request(slow), 0
+    async with wire(frontend) as opened, wire(frontend) as other:
+        opened.write(whole[:-1])
+        await opened.writer.drain()
+        opened.write(whole[-1:])
+        asking = asyncio.create_task(opened.answer())
+        while not asking.done():
+            other.write(get("/healthz"))
+            assert (await other.answer()).status == 200
+            others += 1
+    assert (await asking).json()["error"]["code"] == "malformed_json"
+    assert others > 10
+
+
+@pytest.mark.behaviour("GW-212")
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/chat/completions?by=uvicorn", "/v1/messages", "/api/chat"]
+)
+@pytest.mark.parametrize("body", [b"{nonsense", MANY, DEEP], ids=["nonsense", "many", "deep"])
+async def test_refused_bodies_count_against_the_request_limit_of_their_key(
+    frontend: RunningFrontend, path: str, body: bytes
+) -> None:
+    limits = [{"requests_per_minute": 2}]
+    key = (await make_key(frontend, scope="infer", limits=limits))["key"]
+    statuses = [(await _post(frontend, path, body, key))[0] for _ in range(4)]
+    assert statuses == [400, 400, 429, 429]
+
+
+@pytest.mark.behaviour("GW-210")
+async def test_a_translated_call_refuses_a_large_body_with_too_many_values(frontend: RunningFrontend) -> None:
+    sent = {"model": "chat", "max_tokens": 5, "messages": [[]] * 200_000}
+    for path in ("/v1/messages", "/v1/responses", "/api/chat"):
+        status, said = await _post(frontend, path, json.dumps(sent).encode())
+        assert (status, "values" in said) == (400, True), (path, said)

@@ -55,8 +55,62 @@ async def test_a_model_outside_the_list_is_refused_in_every_dialect(
 ) -> None:
     key = (await make_key(frontend, scope="infer", models=["oth*"]))["key"]
     status, answer = await _ask(frontend, key, path, body)
-    assert status == 403, answer
-    assert "may not ask for chat" in str(answer)
+    assert status == 404, answer
+    assert "There is no model named 'chat' that this key may ask." in str(answer)
+    absent = (await _ask(frontend, key, path, body | {"model": "tach"}))[1]
+    assert _sentence(absent).replace("tach", "chat") == _sentence(answer), "it tells whether the model exists"
+
+
+@pytest.mark.behaviour("GW-112")
+async def test_hints_name_only_models_of_the_list(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", models=["oth*"]))["key"]
+    for status, answer in (await _ask(frontend, key, body=CHAT | {"model": "cha"}), await _look(frontend, key, "cha")):
+        assert status == 404
+        assert "chat" not in str(answer)
+    for status, answer in (
+        await _ask(frontend, key, body=CHAT | {"model": "othe"}),
+        await _look(frontend, key, "othe"),
+    ):
+        assert status == 404
+        assert "Was other meant?" in str(answer)
+
+
+@pytest.mark.behaviour("GW-112")
+async def test_disabled_model_outside_the_list_is_answered_as_absent(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", models=["chat"]))["key"]
+    await put_model(frontend.database, "other", enabled=False)
+    await frontend.core.router.snapshot.refresh(["other"])
+    status, answer = await _ask(frontend, key, body=CHAT | {"model": "other"})
+    assert (status, answer["error"]["code"]) == (404, "model_not_found")
+
+
+@pytest.mark.behaviour("GW-112")
+async def test_capabilities_show_only_models_of_the_list(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", models=["oth*"]))["key"]
+    status, answer = await frontend.call("GET", "/api/models/capabilities", key=key)
+    assert (status, [model["name"] for model in answer["data"]]) == (200, ["other"])
+    every = (await frontend.call("GET", "/api/models/capabilities"))[1]["data"]
+    assert [model["name"] for model in every] == ["chat", "other"]
+
+
+@pytest.mark.behaviour("GW-112")
+async def test_load_status_of_model_outside_the_list_is_answered_as_absent(frontend: RunningFrontend) -> None:
+    key = (await make_key(frontend, scope="infer", models=["chat"]))["key"]
+    status, hidden = await frontend.call("GET", "/api/models/other/load-status", key=key)
+    assert (status, hidden["error"]["code"]) == (404, "model_not_found")
+    absent = (await frontend.call("GET", "/api/models/rehto/load-status", key=key))[1]
+    assert absent["error"]["message"].replace("rehto", "other") == hidden["error"]["message"]
+    assert (await frontend.call("GET", "/api/models/chat/load-status?quiet=true", key=key))[0] == 204
+
+
+def _sentence(answer: Any) -> str:
+    """Return what is said, in the envelope of OpenAI, Anthropic or Ollama, without the request's id."""
+    error = answer["error"]
+    return str(error) if isinstance(error, str) else str(error["message"])
+
+
+async def _look(frontend: RunningFrontend, key: str, name: str) -> tuple[int, Any]:
+    return await frontend.call("GET", f"/v1/models/{name}", key=key)
 
 
 @pytest.mark.behaviour("GW-112")
@@ -67,7 +121,7 @@ async def test_only_models_of_the_list_are_shown_and_answer(frontend: RunningFro
     assert (await frontend.call("GET", "/v1/models/other", key=key))[0] == 404
     assert (await _ask(frontend, key))[0] == 200
     status, answer = await _ask(frontend, key, body=CHAT | {"model": "alias-of-other"})
-    assert (status, answer["error"]["code"]) == (403, "model_not_allowed")
+    assert (status, answer["error"]["code"]) == (404, "model_not_found")
 
 
 @pytest.mark.behaviour("GW-112")
@@ -75,7 +129,7 @@ async def test_a_model_that_is_allowed_by_an_alias_is_allowed_and_capitals_count
     key = (await make_key(frontend, scope="infer", models=["alias-*", "CHAT"]))["key"]
     listed = (await frontend.call("GET", "/v1/models", key=key))[1]
     assert [model["id"] for model in listed["data"]] == ["other"]
-    assert (await _ask(frontend, key))[0] == 403
+    assert (await _ask(frontend, key))[0] == 404
 
 
 @pytest.mark.behaviour("GW-117")

@@ -22,7 +22,7 @@ from corral.ports.runtime import Clock
 from corral.serving.errors import EngineFailed, ModelNotFound
 from corral.serving.queue import Asking
 from corral.serving.seats import Bench, Held
-from corral.serving.snapshot import Snapshot
+from corral.serving.snapshot import ModelFilter, Snapshot
 from corral.serving.use import INTERVAL_S, Use
 from corral.serving.waiting import Waiters
 from corral.store import use as use_store
@@ -85,25 +85,34 @@ class Router:
         await self.waiters.close()
         await self.use.withdraw()
 
-    async def resolve(self, name: str) -> Served:
-        """The model that is meant by a name. One that is not in memory may be on its way: the registry is asked."""
+    async def resolve(self, name: str, is_shown: ModelFilter | None = None) -> Served:
+        """Return the model that is meant by a name, if the filter lets it be seen. The registry is asked for a name
+        that is not in memory: the model may be on its way."""
         model = self.snapshot.find(name)
         if model is None and _may_exist(name) and not self._was_missed(name):
             await self.snapshot.refresh([name])
             model = self.snapshot.find(name)
         if model is None:
             self._miss(name)
-            close = self.snapshot.close_names(name)
-            raise ModelNotFound(
-                f"There is no model named {name[:255]!r}.",
-                hint=f"Was {' or '.join(close)} meant?" if close else "`corral models list` shows the models.",
-                details={"close": close},
-            )
+        if model is None or (is_shown is not None and not is_shown(model)):
+            raise self.not_found(name, is_shown)
         if not model.is_enabled:
             raise NotAllowed(
                 f"Model {model.name} is disabled.", hint=f"corral models enable {model.name}", code="model_disabled"
             )
         return model
+
+    def not_found(self, name: str, is_shown: ModelFilter | None = None) -> ModelNotFound:
+        """Return the error for a name that means no model, or none that may be seen: it does not tell which."""
+        close = self.snapshot.close_names(name, is_shown)
+        whose, otherwise = "", "`corral models list` shows the models."
+        if is_shown is not None:
+            whose, otherwise = " that this key may ask", "GET /v1/models lists what it may ask for."
+        return ModelNotFound(
+            f"There is no model named {name[:255]!r}{whose}.",
+            hint=f"Was {' or '.join(close)} meant?" if close else otherwise,
+            details={"close": close},
+        )
 
     def take(self, model: Served, without: Collection[str] = ()) -> Held | None:
         """A replica for one request, counted from now on; None if none is open, all are full or others wait."""

@@ -10,7 +10,7 @@ is found out by calling it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -25,6 +25,8 @@ from corral.store import use as use_store
 from corral.store.database import Database
 from corral.store.use import Served
 
+# Whether somebody may know of a model.
+ModelFilter = Callable[[Served], bool]
 CLOSE_NAMES_MAX = 3
 # Events of nodes about what routing does not look at; many of them come at once when an operation ends.
 _ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
@@ -83,9 +85,13 @@ class Snapshot:
     def list_models(self) -> list[Served]:
         return sorted(self._models.values(), key=lambda model: model.name)
 
-    def close_names(self, name: str) -> list[str]:
-        """Names that were perhaps meant."""
-        known = {spelt.lower(): spelt for spelt, model in self._names.items() if self._models[model].is_enabled}
+    def close_names(self, name: str, is_shown: ModelFilter | None = None) -> list[str]:
+        """Return names that were perhaps meant, of models that the filter lets be seen."""
+        known = {
+            spelt.lower(): spelt
+            for spelt, model in self._names.items()
+            if self._models[model].is_enabled and (is_shown is None or is_shown(self._models[model]))
+        }
         return [known[close] for close in get_close_matches(name.lower(), known, CLOSE_NAMES_MAX)]
 
     def bench(self, model: Served) -> Bench | None:

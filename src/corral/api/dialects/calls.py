@@ -17,12 +17,12 @@ from corral.api.dialects.reading import Json
 from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
 from corral.api.openai import errors
-from corral.api.openai.asked import preferred_wait_s, trace_context
+from corral.api.openai.asked import preferred_wait_s, shown_to, trace_context
 from corral.api.openai.receive import receive_body
 from corral.api.openai.tools import TOOL_NAMES, refuse_tools
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
-from corral.domain.errors import CorralError, InvalidRequest, NotAllowed
+from corral.domain.errors import CorralError, InvalidRequest
 from corral.serving.gateway import Wish
 from corral.store.use import Served
 
@@ -117,14 +117,7 @@ class Call:
         router = self.parts.gateway.router
         if name.endswith(LATEST) and router.snapshot.find(name) is None:
             name = name.removesuffix(LATEST)
-        model = await router.resolve(name)
-        if not may_ask(self.principal, model.name, model.names):
-            raise NotAllowed(
-                f"This key may not ask for {model.name}.",
-                hint="GET /v1/models lists what it may ask for.",
-                code="model_not_allowed",
-            )
-        return model
+        return await router.resolve(name, shown_to(self.principal))
 
     def listed(self) -> list[Served]:
         """The models that this caller may ask for."""

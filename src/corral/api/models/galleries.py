@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, BackgroundTasks, Query
 from pydantic import Field, StringConstraints
 
+from corral.access.allowed import may_ask
 from corral.api.backends.galleries import gallery_out
 from corral.api.models.bodies import EntryIn, serves_of
 from corral.api.operations.views import TASK_TYPES
@@ -124,7 +125,7 @@ def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> Gall
         urls=list(entry.urls),
         tags=list(entry.tags),
         backend=entry.backend,
-        size=in_words(entry.size_bytes) if entry.size_bytes else "",
+        size="" if entry.size_bytes is None else in_words(entry.size_bytes),
         size_bytes=entry.size_bytes,
         serves=list(row.serves),
         is_unverified=entry.is_unverified,
@@ -139,13 +140,12 @@ def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> Gall
 
 
 @router.get("/api/models/capabilities")
-async def list_capabilities(parts: PartsIn, _: AnybodyIn) -> CapabilitiesListOut:
-    """The models of this cluster with what they can do and where they run. For everybody who has a key."""
+async def list_capabilities(parts: PartsIn, principal: AnybodyIn) -> CapabilitiesListOut:
+    """The models that this key may ask, with what they can do and where they run. For everybody who has a key."""
     async with parts.database.transaction() as tx:
         models = {model.name: model for model in await store.list_models(tx)}
         replicas = await replica_store.list_replicas(tx)
         nodes = {node.id: node for node in await node_store.list_nodes(tx)}
-        failures = await load_store.list_load_failures(tx)
     places: dict[str, list[LoadedOnOut]] = {}
     for replica in replicas:
         node = nodes.get(replica.node_id)
@@ -153,18 +153,19 @@ async def list_capabilities(parts: PartsIn, _: AnybodyIn) -> CapabilitiesListOut
             place = LoadedOnOut(node_id=node.id, node_name=node.name, state=replica.state, node_status=status_of(node))
             places.setdefault(replica.model, []).append(place)
     known = [
-        _capabilities(parts, model, places.get(name, []), load_failed=name in failures and name not in places)
+        _capabilities(parts, model, places.get(name, []))
         for name, model in models.items()
+        if may_ask(principal, name, model.config.aliases)
     ]
     strays = [
         CapabilitiesOut(id=name, name=name, capabilities=[], loaded_on=found, source="registry-only")
         for name, found in places.items()
-        if name not in models
+        if name not in models and may_ask(principal, name)
     ]
     return CapabilitiesListOut(data=sorted(known + strays, key=lambda one: one.name))
 
 
-def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut], *, load_failed: bool) -> CapabilitiesOut:
+def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut]) -> CapabilitiesOut:
     config = model.config
     return CapabilitiesOut(
         id=model.name,
@@ -174,7 +175,6 @@ def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut], *, load
         disabled=not config.is_enabled,
         pinned=config.is_pinned,
         loaded_on=places,
-        load_failed=load_failed,
     )
 
 

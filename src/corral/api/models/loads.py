@@ -7,11 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
+from corral.access.allowed import may_ask
 from corral.api.backends.asking import Caller, CallerIn
 from corral.api.idempotency import once_as
+from corral.api.openai.asked import shown_to
 from corral.api.operations.views import as_json
 from corral.api.parts import AnybodyIn, OperateIn, Parts, PartsIn
+from corral.domain.access import Principal
 from corral.domain.errors import NotFound, Unavailable, Unprocessable
+from corral.domain.model import Model
 from corral.domain.operation import ACTIVE, OPEN, Operation, OperationKind, OperationState
 from corral.loading.admission import scope_of
 from corral.loading.request import Wanted
@@ -75,14 +79,14 @@ async def unload_model(caller: CallerIn, name: NameIn, body: UnloadIn | None = N
 )
 async def load_status(
     parts: PartsIn,
-    _: AnybodyIn,
+    principal: AnybodyIn,
     name: NameIn,
     *,
     quiet: Annotated[bool, Query(description="No load under way is no error: 204 instead of 404.")] = False,
 ) -> LoadStatusOut | Response:
     """How far the load of a model is; 404 if none is under way."""
     async with parts.database.transaction() as tx:
-        model = await model_store.get_model(tx, name)
+        model = await _get_allowed(tx, parts, principal, name)
         chain = await operation_store.list_active(tx, scope_of(model.name))
         loads = [one for one in chain if one.kind is OperationKind.MODEL_LOAD]
         operation = await operation_store.get(tx, loads[0].id) if loads else None
@@ -92,6 +96,16 @@ async def load_status(
         raise NotFound(f"No load of {model.name} is under way.", code="no_load")
     loading = loading_object(model.name, operation, _left_s(parts, operation), model.paths)
     return LoadStatusOut(**loading, message=operation.message)
+
+
+async def _get_allowed(tx: Transaction, parts: Parts, principal: Principal, name: str) -> Model:
+    """Return the model of this name; one that the key may not ask is answered as one that does not exist."""
+    if principal.models is None:
+        return await model_store.get_model(tx, name)
+    model = await model_store.find_model(tx, name)
+    if model is None or not may_ask(principal, model.name, model.config.aliases):
+        raise parts.gateway.router.not_found(name, shown_to(principal))
+    return model
 
 
 @router.post("/api/plan")

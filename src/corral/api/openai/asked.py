@@ -15,10 +15,11 @@ from corral.api.openai.scan import model_name
 from corral.api.openai.tools import TOOL_NAMES, may_have_tools, refuse_tools
 from corral.api.parts import Parts
 from corral.domain.access import Principal
-from corral.domain.errors import InvalidRequest, NotAllowed
+from corral.domain.errors import InvalidRequest
 from corral.domain.records import blank
 from corral.policy.serving.json_scan import is_small_shape
 from corral.serving.gateway import JSON, Wish
+from corral.serving.snapshot import ModelFilter
 from corral.store.use import Served
 
 # Paths that are answered by a model, and what they ask of it.
@@ -57,6 +58,13 @@ def trace_context(given: str) -> str:
     return given if _TRACEPARENT.fullmatch(given) else ""
 
 
+def shown_to(principal: Principal) -> ModelFilter | None:
+    """Return which models a caller may know of; None: all. Those outside its list do not exist for it."""
+    if principal.models is None:
+        return None
+    return lambda model: may_ask(principal, model.name, model.names)
+
+
 def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish | None:
     """None: memory is not enough. `CorralError`: refused."""
     principal = asked.principal or (parts.directory.known(asked.secret) if asked.secret else None)
@@ -71,6 +79,8 @@ def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish |
     model = parts.gateway.router.snapshot.find(sent[0])
     if model is None or not model.is_enabled:
         return None
+    if principal.models is not None and not may_ask(principal, model.name, model.names):
+        raise parts.gateway.router.not_found(sent[0], shown_to(principal))
     if len(body) > bodies.IN_PLACE_BYTES_MAX and _is_scanned_first(model, sent):
         return None
     return _wish(asked, principal, model, sent, request_id)
@@ -83,7 +93,7 @@ async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -
         sent = _read_now(body) or await _read_in_slices(parts, principal, body)
     except InvalidRequest as error:
         raise parts.gateway.charge_refused(error, principal) from error
-    model = await parts.gateway.router.resolve(sent[0])
+    model = await parts.gateway.router.resolve(sent[0], shown_to(principal))
     if _is_scanned_first(model, sent):
         sent = sent[0], body, await bodies.read_in_slices(body, parts.slices)
     return _wish(asked, principal, model, sent, request_id)
@@ -126,12 +136,6 @@ def _is_scanned_first(model: Served, sent: _Sent) -> bool:
 
 
 def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, request_id: str) -> Wish:
-    if principal.models is not None and not may_ask(principal, model.name, model.names):
-        raise NotAllowed(
-            f"This key may not ask for {model.name}.",
-            hint="GET /v1/models lists what it may ask for.",
-            code="model_not_allowed",
-        )
     if model.serves and asked.call not in model.serves:
         raise InvalidRequest(
             f"Model {model.name} does not answer {asked.call}; it is for {', '.join(model.serves)}.",

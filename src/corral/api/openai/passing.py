@@ -19,14 +19,13 @@ from starlette.types import Receive, Scope, Send
 
 from corral.access.allowed import may_ask
 from corral.api.openai import errors
-from corral.api.openai.asked import CALLS, Asked, preferred_wait_s, trace_context, wish_later, wish_now
+from corral.api.openai.asked import CALLS, Asked, preferred_wait_s, shown_to, trace_context, wish_later, wish_now
 from corral.api.openai.leaving import while_there
 from corral.api.openai.receive import ClientLeft, receive_body
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, TooLarge
 from corral.serving.asking import Answer, AnswerCut, asking
-from corral.serving.errors import ModelNotFound
 from corral.serving.gateway import Wish
 from corral.store.use import Served
 
@@ -128,12 +127,10 @@ class ListModels(_Route):
 
 class ShowModel(_Route):
     def answer(self, request: Request, parts: Parts, principal: Principal) -> dict[str, object]:
-        name, snapshot = request.path_params["model"], parts.gateway.router.snapshot
-        model = snapshot.find(name)
+        name, router = request.path_params["model"], parts.gateway.router
+        model = router.snapshot.find(name)
         if model is None or not _is_shown(model, principal):
-            close = snapshot.close_names(name)
-            hint = f"Was {' or '.join(close)} meant?" if close else "GET /v1/models lists them."
-            raise ModelNotFound(f"There is no model named {name[:255]!r}.", hint=hint)
+            raise router.not_found(name, shown_to(principal))
         return model_object(model)
 
 

@@ -114,3 +114,12 @@ async def test_numbers_are_told_while_postgresql_is_away(database_url: str, monk
             frontend.core.metrics.counted({"running": 3}, {})
             assert (await numbers(frontend))['corral_operations{state="running"}'] == 3
         await eventually(partial(has, frontend, corral_operations__state__running=0))
+
+
+@pytest.mark.behaviour("KEY-7")
+async def test_metrics_take_the_key_of_the_setting_and_no_other(database_url: str) -> None:
+    async with running_frontend(database_url, metrics_key="for-prometheus") as frontend:
+        assert (await frontend.call("GET", "/metrics", key=None))[0] == 401
+        assert (await frontend.call("GET", "/metrics"))[0] == 401, "an API key is another thing"
+        assert (await frontend.call("GET", "/metrics", key="for-prometheus"))[0] == 200
+        assert (await frontend.call("GET", "/api/me", key="for-prometheus"))[0] == 401

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
+from hmac import compare_digest
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -11,8 +12,8 @@ from fastapi.responses import JSONResponse
 from corral import __version__
 from corral.api.insight.degraded import degraded
 from corral.api.metrics import Metrics
-from corral.api.parts import OperateIn, Parts, PartsIn
-from corral.domain.errors import StoreUnavailable
+from corral.api.parts import OperateIn, Parts, PartsIn, bearer
+from corral.domain.errors import NotAuthenticated, StoreUnavailable
 from corral.domain.node import NodeStatus
 from corral.policy.status import reason_of, status_of
 from corral.reconcile.leader import LEASE_NAME
@@ -46,8 +47,14 @@ async def readyz(parts: PartsIn) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, parts: PartsIn) -> Response:
-    """For Prometheus: aggregates, no names. Of several processes on one port any one answers for all of them, and each
-    number has the label `process`."""
+    """For Prometheus: numbers of models and calls by their names, and of no key, person or request. With `metrics_key`
+    set it takes that key. Of several processes on one port any one answers for all of them, and each number has the
+    label `process`."""
+    key, shown = parts.metrics_key, bearer(request) or ""
+    if key is not None and not compare_digest(shown.encode(), key.encode()):
+        raise NotAuthenticated(
+            "/metrics wants the key of the setting `metrics_key`.", hint="Send it as 'Authorization: Bearer …'."
+        )
     numbers: Metrics = request.app.state.metrics
     page = metrics_page(parts, numbers) if numbers.siblings is None else await numbers.siblings.together()
     return Response(page, media_type="text/plain; version=0.0.4")

@@ -96,6 +96,8 @@ class Parts:
     public_url: str | None = None
     # Scans large bodies without keeping others waiting.
     slices: SliceRunner = field(default_factory=SliceRunner)
+    # What /metrics asks for; None: it is open.
+    metrics_key: str | None = field(default=None, repr=False)
     # Files that admins are sending; made with the first of them.
     inbox: Inbox | None = None
 

@@ -453,6 +453,7 @@ class Core:
             directory=self.directory,
             sessions=self._make_sessions(),
             public_url=options.public_url,
+            metrics_key=options.metrics_key,
             settings=options.settings,
             feed=self.feed,
             heartbeats=self.heartbeats,

@@ -165,6 +165,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         timeouts=Timeouts(first_byte_s=settings.first_byte_timeout_s, between_s=settings.between_bytes_timeout_s),
         has_response_headers=settings.response_headers,
         public_url=settings.public_url,
+        metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
         oidc=_oidc(settings),
         kept_max_age_s=settings.kept_max_age_s,
         usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),

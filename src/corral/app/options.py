@@ -79,6 +79,8 @@ class CoreOptions:
     insight: InsightOptions = field(default_factory=InsightOptions)
     # The address that browsers use; None: whatever each asks by.
     public_url: str | None = None
+    # None: /metrics is open.
+    metrics_key: str | None = field(default=None, repr=False)
     # Who vouches for people; None: nobody, they have passwords.
     oidc: OidcOptions | None = None
     # What was kept on disk longer ago is not served.

@@ -164,6 +164,9 @@ class FrontendSettings(Identity, _BusTls, _Logging):
     admin_key: SecretStr | None = Field(
         default=None, description="Admin key that must exist. Without it, one is made at the very first start."
     )
+    metrics_key: SecretStr | None = Field(
+        default=None, description="Key that GET /metrics asks for, as a bearer token. Without it, it is open to all."
+    )
     local_join_token: SecretStr | None = Field(
         default=None, description="Join token that must exist; a node that joins with it is approved at once."
     )

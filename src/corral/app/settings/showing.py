@@ -26,7 +26,7 @@ _SECTIONS = {
     "requests": ("request_", "first_byte", "between_bytes", "response_", "replica_", "queue_", "stop_grace"),
     "models": ("load_", "unload_", "model_", "rules", "hub_", "library_", "shared_models", "disk_", "allow_private"),
     "engines": ("backend", "gallery_", "prefer_", "auto_upgrade", "registry_", "engine_", "require_", "operation_"),
-    "watching": ("log_", "access_log", "otlp_", "trace_", "usage_"),
+    "watching": ("log_", "metrics_", "access_log", "otlp_", "trace_", "usage_"),
     "state": ("state_", "kept_", "home", "data_"),
 }
 

@@ -89,7 +89,7 @@ def _described(home: Path, port: int, status: dict[str, Any]) -> BenchCluster:
         home=home,
         port=port,
         frontend_pid=frontend_pid,
-        database_url=told["CORRAL_DATABASE_URL"],
+        database_url=Path(told["CORRAL_DATABASE_URL_FILE"]).read_text().strip(),
         admin_key=(home / "admin.key").read_text().strip(),
         told=told,
     )

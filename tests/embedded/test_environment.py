@@ -11,8 +11,8 @@ from corral.embedded.home import Home
 
 HOME = Home(Path("/home/one/.corral"))
 HERE = Place(host="127.0.0.1", port=8080)
-OWN = Addresses(database_url="postgresql://x", nats_url="nats://127.0.0.1:1", nats_port=1, is_own_bus=True)
-GIVEN = Addresses(database_url="postgresql://x", nats_url="nats://bus:4222", nats_port=0, is_own_bus=False)
+OWN = Addresses(nats_url="nats://127.0.0.1:1", nats_port=1, is_own_bus=True)
+GIVEN = Addresses(nats_url="nats://bus:4222", nats_port=0, is_own_bus=False)
 
 
 def test_a_frontend_is_told_where_everything_is() -> None:
@@ -20,7 +20,7 @@ def test_a_frontend_is_told_where_everything_is() -> None:
     assert told == {
         "PATH": "/bin",
         "PYTHONUNBUFFERED": "1",
-        "CORRAL_DATABASE_URL": "postgresql://x",
+        "CORRAL_DATABASE_URL_FILE": "/home/one/.corral/secrets/database-url",
         "CORRAL_NATS_URL": "nats://127.0.0.1:1",
         "CORRAL_NATS_ACCOUNT_SEED_FILE": "/home/one/.corral/secrets/nats-account.seed",
         "CORRAL_NATS_OPERATOR_SEED_FILE": "/home/one/.corral/secrets/nats-operator.seed",
@@ -35,7 +35,7 @@ def test_a_frontend_is_told_where_everything_is() -> None:
 
 
 def test_a_variable_and_its_file_are_never_both_set() -> None:
-    mine = {"CORRAL_ADMIN_KEY": "ck_mine", "CORRAL_DATABASE_URL_FILE": "/f", "CORRAL_NATS_ACCOUNT_SEED": "SAX"}
+    mine = {"CORRAL_ADMIN_KEY": "ck_mine", "CORRAL_DATABASE_URL": "postgresql://x", "CORRAL_NATS_ACCOUNT_SEED": "SAX"}
     told = frontend_environment(mine, home=HOME, place=HERE, addresses=OWN)
     assert not mine.keys() & told.keys()
 

@@ -236,7 +236,8 @@ def test_a_port_lost_while_postgres_was_down_reaches_the_frontend(cluster: Clust
         eventually(lambda: cluster.snapshot.children["frontend"].pid not in {frontend, None})
         key = cluster.home.admin_key.read_text().strip()
         told = eventually(lambda: get(cluster.snapshot.url, "/env", key=key))
-        assert f":{cluster.snapshot.ports['postgres']}/" in told.json()["CORRAL_DATABASE_URL"]
+        assert told.json()["CORRAL_DATABASE_URL_FILE"] == str(cluster.home.database_url)
+        assert f":{cluster.snapshot.ports['postgres']}/" in cluster.home.database_url.read_text()
         eventually(lambda: cluster.status()[1]["state"] == "ready")
         assert cluster.snapshot.children["frontend"].restarts == 0
 
@@ -253,14 +254,16 @@ def test_secrets_are_private_and_neither_in_arguments_nor_in_logs(cluster: Clust
     secrets = cluster.secrets()
     assert secrets["admin.key"].startswith("ck_")
     assert secrets["local-join-token"].startswith("cj_")
-    assert len(secrets) == 7
+    assert len(secrets) == 8
     arguments = " ".join(" ".join(psutil.Process(pid).cmdline()) for pid in cluster.living())
+    environments = " ".join(" ".join(psutil.Process(pid).environ().values()) for pid in cluster.living())
     with contextlib.suppress(AssertionError):
         cluster.sql("select no_such_column")
     cluster.stop()
     logs = "".join(path.read_text() for path in home.logs.iterdir()) + cluster.talk + home.state.read_text()
     for name, secret in secrets.items():
         assert secret not in arguments, name
+        assert secret not in environments, name
         assert secret not in logs, name
     told = (home.worker / "environment").read_text().split()
     assert {"CORRAL_JOIN", "CORRAL_TOKEN_FILE", "CORRAL_WORKER_HOME"} <= set(told)
@@ -282,7 +285,8 @@ def test_parts_given_by_address_are_used_and_left_alone(cluster: Cluster, tmp_pa
         key = second.home.admin_key.read_text().strip()
         answer = get(second.snapshot.url, "/env", key=key)
         assert answer is not None
-        assert answer.json()["CORRAL_DATABASE_URL"] == database
+        assert second.home.database_url.read_text().strip() == database
+        assert "CORRAL_DATABASE_URL" not in answer.json()
         assert answer.json()["CORRAL_NATS_URL"] == bus
         assert password not in second.home.state.read_text()
         code, told = second.status()

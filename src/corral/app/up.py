@@ -22,13 +22,13 @@ from corral.embedded.child import Backoff, ChildEvent, ChildPlan, Launch, Surrou
 from corral.embedded.detach import leave_parent, start_detached
 from corral.embedded.environment import Addresses, Place, frontend_environment, worker_environment
 from corral.embedded.errors import PortHeld
-from corral.embedded.files import ensure_secret
+from corral.embedded.files import ensure_secret, read_secret, write_private
 from corral.embedded.home import Home, hold_lock, open_home
 from corral.embedded.leftovers import end_leftovers
 from corral.embedded.nats import EmbeddedNats, find_nats
 from corral.embedded.ports import choose_port, describe_holder, is_free
 from corral.embedded.postgres import EmbeddedPostgres, find_bin_folder
-from corral.embedded.probe import has_live_node, is_ready
+from corral.embedded.probe import NodeProbe, is_ready, probe_nodes
 from corral.embedded.processes import identify
 from corral.embedded.state import Phase, StateFile
 from corral.embedded.supervisor import Supervisor
@@ -122,7 +122,7 @@ class _Up:
         self._supervisor: Supervisor | None = None
         self._place = Place(host=options.host, port=options.port)
         self._worker: Place | None = None
-        self._admin_key = ""
+        self._is_key_refused = False
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
@@ -152,7 +152,7 @@ class _Up:
                 hint="Choose another one with --port, or stop that program.",
             )
         self._state.set_port("frontend", port)
-        self._admin_key = ensure_secret(self._home.admin_key, ADMIN_KEY_PREFIX)
+        ensure_secret(self._home.admin_key, ADMIN_KEY_PREFIX)
         ensure_secret(self._home.join_token, JOIN_TOKEN_PREFIX)
         if options.database_url is None:
             folder = find_bin_folder(options.postgres_bin)
@@ -221,8 +221,9 @@ class _Up:
         if self._nats is not None:
             # The files with its seeds must exist before the frontend looks for them.
             await self._nats.seeds_exist()
+        database_url = self._options.database_url or (self._postgres.url if self._postgres else "")
+        write_private(self._home.database_url, database_url + "\n")
         addresses = Addresses(
-            database_url=self._options.database_url or (self._postgres.url if self._postgres else ""),
             nats_url=self._options.nats_url or (self._nats.url if self._nats else ""),
             nats_port=self._nats.port if self._nats else 0,
             is_own_bus=self._nats is not None,
@@ -248,7 +249,12 @@ class _Up:
         assert self._worker is not None, "the worker was launched before it is asked"
         if not await asyncio.to_thread(is_ready, self._worker.url):
             return False
-        return await asyncio.to_thread(has_live_node, self._place.url, self._admin_key)
+        # Read each time: `corral keys rotate` may have replaced it.
+        key = read_secret(self._home.admin_key) or ""
+        found = await asyncio.to_thread(probe_nodes, self._place.url, key)
+        # A key that was taken away is no reason not to serve: the worker's own word has to do.
+        self._is_key_refused = found is NodeProbe.KEY_REFUSED
+        return found is not NodeProbe.NONE_LIVE
 
     def _external(self) -> dict[str, str]:
         """What we use and do not run. Without passwords: this is shown."""
@@ -273,7 +279,7 @@ class _Up:
         self._talk.ready(
             self._home,
             self._place,
-            key=self._admin_key,
+            key=None if self._is_key_refused else read_secret(self._home.admin_key),
             elapsed_s=self._elapsed_s(),
             is_detached=self._options.is_background,
         )

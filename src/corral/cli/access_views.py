@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from corral.cli import render
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import Conflict, InvalidRequest
 from corral.wire.access import KeyOut, LimitIn, LimitOut, TokenOut
 from corral.wire.users import UserOut
 
@@ -60,6 +60,30 @@ def key_list(keys: Sequence[KeyOut], now: datetime, *, colour: bool) -> str:
 
 def _last_used(key: KeyOut, now: datetime) -> str:
     return f"{render.age(key.last_used_at, now)} ago" if key.last_used_at else "never"
+
+
+def made_key(key: KeyOut, now: datetime) -> str:
+    """Say what a key that was just made is good for, and until when."""
+    models = "every model" if key.models is None else ", ".join(key.models) or "no model"
+    may = {
+        "infer": f"may ask {models}",
+        "operate": "may run the cluster: nodes, engines, models",
+        "admin": "is an admin's and may do everything",
+    }
+    expires = render.until(key.expires_at, now)
+    words = may.get(key.scope, "")
+    return render.clean(f"{key.name} {words} (scope {key.scope}). It expires {expires} and is not shown again.")
+
+
+def check_name_is_free(keys: Sequence[KeyOut], name: str, user: str | None) -> None:
+    """Refuse a name that a key of the same user has and that works: nobody could tell the two apart."""
+    same = next((key for key in keys if (key.name, key.user_name) == (name, user) and key.state == "active"), None)
+    if same is not None:
+        raise Conflict(
+            f"There is a key named {name} already ({same.prefix}…, scope {same.scope}).",
+            hint=f"Choose another name; `corral keys rotate {same.id}` gives that key a new secret.",
+            code="key_name_taken",
+        )
 
 
 def key_in_full(key: KeyOut, now: datetime, *, colour: bool) -> str:

@@ -9,13 +9,17 @@ import typer
 
 from corral.cli import render
 from corral.cli.command import Session, a_group, client_command
+from corral.cli.recover import recover
+from corral.domain.errors import Conflict, InvalidRequest
 
 app = a_group("API keys: who may use the API.")
+app.command("recover")(recover)
+WAY_BACK = "The way back is `corral keys recover`, on the machine of `corral up` or with the address of the database."
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Id, name or first characters.")]
 
 
 ScopeOption = Annotated[
-    str | None, typer.Option("--scope", metavar="SCOPE", help="admin, operate or infer.", show_default="admin")
+    str | None, typer.Option("--scope", metavar="SCOPE", help="admin, operate or infer.", show_default="infer")
 ]
 ModelsOption = Annotated[
     str | None,
@@ -39,6 +43,7 @@ async def create_key(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")],
     *,
     scope: ScopeOption = None,
+    is_admin: Annotated[bool, typer.Option("--admin", help="The same as --scope admin: it may do everything.")] = False,
     models: ModelsOption = None,
     user: Annotated[str | None, typer.Option("--user", metavar="USER", help="Whose it is.")] = None,
     expires: Annotated[
@@ -49,13 +54,18 @@ async def create_key(
     tokens_per_day: TokensPerDay = None,
     tokens_per_month: TokensPerMonth = None,
 ) -> None:
-    """Make an API key. It is shown this once. Limits are for all models together; see `corral keys limit`."""
-    from corral.cli.access_views import a_limit, checked, lifetime_s, patterns
+    """Make an API key for asking models, or with --scope or --admin for more. It is shown this once.
+
+    Limits are for all models together; see `corral keys limit`.
+    """
+    from corral.cli.access_views import a_limit, check_name_is_free, checked, lifetime_s, made_key, patterns
     from corral.wire.access import KeyIn
 
     said: dict[str, Any] = {"name": name, "expires_in_s": lifetime_s(expires)}
-    if scope is not None:
-        said["scope"] = scope
+    if is_admin and scope not in (None, "admin"):
+        raise InvalidRequest(f"--admin and --scope {scope} contradict each other.", hint="Give one of them.")
+    if is_admin or scope is not None:
+        said["scope"] = "admin" if is_admin else scope
     if user is not None:
         said["user"] = user
     if models is not None:
@@ -63,12 +73,14 @@ async def create_key(
     numbers = (requests_per_minute, tokens_per_minute, tokens_per_day, tokens_per_month)
     if any(numbers):
         said["limits"] = [a_limit("", numbers)]
-    made = await session.client.keys.create(checked(KeyIn, **said))
+    wanted = checked(KeyIn, **said)
+    check_name_is_free(await session.client.keys.list(), name, user)
+    made = await session.client.keys.create(wanted)
     if session.as_json:
         render.write_json(made.model_dump(mode="json"))
         return
     render.write(made.key)
-    render.say("\nIt is not shown again.")
+    render.say(f"\n{made_key(made, session.now())}")
 
 
 @client_command(app, "show")
@@ -165,15 +177,38 @@ async def list_keys(session: Session) -> None:
 
 
 @client_command(app, "revoke")
-async def revoke_key(session: Session, key: Key) -> None:
-    """Revoke an API key. It stops working at once."""
+async def revoke_key(
+    session: Session,
+    key: Key,
+    *,
+    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before revoking the key in use.")] = False,
+    is_last: Annotated[bool, typer.Option("--last", help="Also if no other admin key works; does not ask.")] = False,
+) -> None:
+    """Revoke an API key. It stops working at once. Asks before the key in use and the last admin key are revoked."""
     from corral.cli.access_views import pick_id
 
-    revoked = await session.client.keys.revoke(pick_id(await session.client.keys.list(), key))
+    key_id = pick_id(await session.client.keys.list(), key)
+    if not (is_sure or is_last) and (await session.client.users.me()).key_id == key_id:
+        _insist("This is the key that you are using: afterwards it is refused.", "--yes")
+    try:
+        revoked = await session.client.keys.revoke(key_id, last=is_last)
+    except Conflict as error:
+        if error.slug != "last_key":
+            raise
+        _insist(f"This is the last admin key that works. {WAY_BACK}", "--last")
+        revoked = await session.client.keys.revoke(key_id, last=True)
     if session.as_json:
         render.write_json(revoked.model_dump(mode="json"))
     else:
         render.say(f"Key {render.clean(revoked.name)} ({revoked.prefix}…) is revoked.")
+
+
+def _insist(sentence: str, flag: str) -> None:
+    """Go on only after a yes on a terminal; without a terminal the flag has to be given."""
+    if not sys.stdin.isatty():
+        raise Conflict(sentence, hint=f"Add {flag} if that is meant.", code="not_confirmed")
+    if not render.ask(f"{sentence} Revoke it?"):
+        raise typer.Exit(1)
 
 
 @client_command(app, "rotate")
@@ -188,14 +223,25 @@ async def rotate_key(
         ),
     ] = None,
 ) -> None:
-    """Replace a key by a new one of the same name. The new one is shown this once."""
+    """Replace the secret of a key. The new one is shown this once, and written to where this machine keeps the key."""
     from corral.cli.access_views import lifetime_s, pick_id
+    from corral.cli.target import find_key_files
 
     key_id = pick_id(await session.client.keys.list(), key)
+    files = await find_key_files(key_id)
     made = await session.client.keys.rotate(key_id, grace_s=lifetime_s(grace, "--grace"))
     if session.as_json:
         render.write_json(made.model_dump(mode="json"))
+    else:
+        render.write(made.key)
+    for file in files:
+        try:
+            file.write(made.key)
+        except OSError as error:
+            render.say(f"{file.path} still holds the old key ({error.strerror}): put the new one there.")
+        else:
+            render.say(f"{file.path} holds the new key.")
+    if session.as_json:
         return
-    render.write(made.key)
     end = f"; the old one works until {render.moment(made.previous_until)}" if made.previous_until else ""
     render.say(f"\nIt is not shown again, and takes the place of the old key {render.clean(made.name)}{end}.")

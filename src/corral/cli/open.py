@@ -12,13 +12,17 @@ import sys
 import webbrowser
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
 from corral.cli import render
 from corral.cli.command import JsonOption, KeyFileOption, KeyOption, UrlOption
+from corral.domain.errors import Unavailable
+
+if TYPE_CHECKING:
+    from corral.cli.target import Target
 
 # A browser that has to start takes a while.
 WAIT_S = 30.0
@@ -36,10 +40,12 @@ def open_page(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link and open nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Open the web page, already logged in. Prints the link; whoever has it has the key."""
+    """Open the web page, already logged in. Prints the link; whoever has it has the key. A dead key is refused."""
     from corral.cli.target import find_target
 
     target = find_target({"url": target_url, "key": target_key, "key_file": target_key_file})
+    if target.key is not None:
+        _check_key(target)
     link = link_of(target.url, target.key)
     if as_json:
         render.write_json({"url": link})
@@ -51,6 +57,26 @@ def open_page(
         return
     if not show(link):
         render.say("No browser could be opened; the link above works in any.")
+
+
+def _check_key(target: Target) -> None:
+    """Raise if the key does not work, or nobody answers: the link would lead nowhere."""
+    import asyncio
+
+    from corral.adapters.system import SystemClock, SystemIds
+    from corral.cli.target import advice
+    from corral.client import CorralClient
+
+    async def ask() -> None:
+        async with CorralClient(target.url, target.key, clock=SystemClock(), ids=SystemIds()) as client:
+            await client.users.me()
+
+    try:
+        asyncio.run(ask())
+    except Unavailable as error:
+        if error.slug != "unreachable":
+            return  # The frontend is there; whether the key works is its own business.
+        raise Unavailable(error.message, hint=advice(target), code=error.slug) from error
 
 
 def link_of(url: str, key: str | None) -> str:

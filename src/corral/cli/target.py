@@ -5,19 +5,19 @@
   3 the cluster of `corral up` on this machine: its address, and its key if we may read it
 
 A key is only ever sent to the address that it belongs to: an address that was said takes the key of a login or of the
-local cluster only if that one has the same address.
+local cluster only if that one has the same address. The files that hold these keys follow a rotation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.app.settings import ClientSettings, load
-from corral.cli.credentials import read_login
-from corral.domain.errors import InvalidRequest
+from corral.cli.credentials import Login, credentials_path, read_login, store_login
+from corral.domain.errors import CorralError, InvalidRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,8 @@ class Target:
     key: str | None
     # How the address was found, for the sentence about it not answering.
     found_by: str
+    # The file of the home that the key was read from; None: it stands elsewhere.
+    key_file: Path | None = None
 
 
 def find_target(flags: Mapping[str, object]) -> Target:
@@ -43,6 +45,11 @@ def find_target(flags: Mapping[str, object]) -> Target:
         hint="Start one on this machine with `corral up`, or log in to another: `corral login http://host:8080`.",
         code="no_cluster",
     )
+
+
+def known_targets() -> list[Target]:
+    """Return the cluster of `corral login` and that of `corral up` on this machine, where there is one."""
+    return _known_targets(load(ClientSettings, flags={}).settings.home)
 
 
 def _known_targets(home: Path) -> list[Target]:
@@ -68,7 +75,7 @@ def _local_cluster(home: Path) -> Target | None:
         key = (home / "admin.key").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         key = ""
-    return Target(url=url, key=key or None, found_by="home")
+    return Target(url=url, key=key or None, found_by="home", key_file=home / "admin.key")
 
 
 def advice(target: Target) -> str:
@@ -80,3 +87,43 @@ def advice(target: Target) -> str:
             return "This address comes from `corral login`. Is the cluster running there? `corral logout` forgets it."
         case _:
             return "Is the address right, and does a frontend run there? On this machine `corral up` starts one."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFile:
+    """A file on this machine that holds an API key, and how another key is written there."""
+
+    path: Path
+    write: Callable[[str], object]
+
+
+async def find_key_files(key_id: str) -> list[KeyFile]:
+    """Return the files on this machine that hold the secret of this key. To be asked before it is rotated."""
+    return [_file_of(target) for target in known_targets() if await _holds(target, key_id)]
+
+
+async def _holds(target: Target, key_id: str) -> bool:
+    """Whether the key of the target is the one with this id, by the word of its own cluster."""
+    if target.key is None:
+        return False
+    from corral.adapters.system import SystemClock, SystemIds
+    from corral.client import CorralClient
+
+    async with CorralClient(target.url, target.key, clock=SystemClock(), ids=SystemIds()) as client:
+        try:
+            return (await client.users.me()).key_id == key_id
+        except CorralError:
+            return False
+
+
+def _file_of(target: Target) -> KeyFile:
+    if target.key_file is None:
+        return KeyFile(path=credentials_path(), write=lambda key: store_login(Login(url=target.url, key=key)))
+    path = target.key_file
+
+    def write(key: str) -> None:
+        from corral.embedded.files import write_private
+
+        write_private(path, f"{key}\n")
+
+    return KeyFile(path=path, write=write)

@@ -93,6 +93,7 @@ def _say_what_next(session: Session, model: str) -> None:
         "  corral models search                   more models",
         f"  curl {session.client.url}/v1/chat/completions -H 'Authorization: Bearer ck_…' \\",
         f"    -H 'Content-Type: application/json' -d '{body}'",
-        f"  Programs that speak OpenAI's API: base_url {session.client.url}/v1 and a key of `corral keys create NAME`",
+        f"  Programs that speak OpenAI's API: base_url {session.client.url}/v1 and a key of `corral keys create NAME`,",
+        "  which may ask models and nothing else",
     ]
     render.say(render.clean("\n".join(lines), keep="\n"))

@@ -47,8 +47,10 @@ class KeyCalls:
     async def list(self) -> list[KeyOut]:
         return await self._transport.fetch(Call(method="GET", path="/api/keys"), list[KeyOut])
 
-    async def revoke(self, key_id: str) -> KeyOut:
-        return await self._transport.fetch(Call(method="DELETE", path=f"/api/keys/{quote(key_id, safe='')}"), KeyOut)
+    async def revoke(self, key_id: str, *, last: bool = False) -> KeyOut:
+        """`last`: also if no other admin key works."""
+        path = f"/api/keys/{quote(key_id, safe='')}" + ("?last=true" if last else "")
+        return await self._transport.fetch(Call(method="DELETE", path=path), KeyOut)
 
     async def rotate(self, key_id: str, *, grace_s: float | None = None) -> KeyMade:
         path = f"/api/keys/{quote(key_id, safe='')}/rotate"

@@ -1,6 +1,6 @@
 """What the frontend and the worker are told at their start, as variables.
 
-Secrets travel as the names of files, or in the environment, never on a command line. A variable and its `_FILE` twin
+Secrets travel as the names of files, never in the environment or on a command line. A variable and its `_FILE` twin
 are never both set. The worker is not told what only a frontend needs: it must not be able to reach the database.
 """
 
@@ -21,6 +21,7 @@ _FRONTEND_ONLY = (
     "CORRAL_ADMIN_KEY",
     "CORRAL_LOCAL_JOIN_TOKEN",
     "CORRAL_KEY",
+    "CORRAL_METRICS_KEY",
     "CORRAL_HUB_TOKEN",
     "CORRAL_LIBRARY_STORAGE_KEY",
 )
@@ -48,9 +49,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where PostgreSQL and NATS are; `is_own_bus` says that NATS is one of our children."""
+    """Where NATS is; `is_own_bus` says that it is one of our children. Where PostgreSQL is stands in a file."""
 
-    database_url: str
     nats_url: str
     nats_port: int
     is_own_bus: bool
@@ -60,7 +60,7 @@ def frontend_environment(
     inherited: Mapping[str, str], *, home: Home, place: Place, addresses: Addresses
 ) -> dict[str, str]:
     told = {
-        "CORRAL_DATABASE_URL": addresses.database_url,
+        "CORRAL_DATABASE_URL_FILE": str(home.database_url),
         "CORRAL_NATS_URL": addresses.nats_url,
         "CORRAL_ADMIN_KEY_FILE": str(home.admin_key),
         "CORRAL_LOCAL_JOIN_TOKEN_FILE": str(home.join_token),

@@ -84,6 +84,11 @@ class Home:
         return self.secrets / "postgres-password"
 
     @property
+    def database_url(self) -> Path:
+        """Where the frontend reads how to reach PostgreSQL, with the password; written at each start."""
+        return self.secrets / "database-url"
+
+    @property
     def nats_authority(self) -> Path:
         return self.secrets / "nats-authority.json"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -54,12 +55,24 @@ def is_ready(url: str) -> bool:
     return answer is not None and answer.status == 200
 
 
-def has_live_node(url: str, key: str) -> bool:
-    """Whether a worker's heartbeat has arrived. A frontend that cannot tell (404) counts as yes."""
+class NodeProbe(StrEnum):
+    """What a frontend says about the nodes of its cluster."""
+
+    LIVE = "live"
+    NONE_LIVE = "none_live"
+    # It does not say: the key was rotated, was revoked or has expired.
+    KEY_REFUSED = "key_refused"
+
+
+def probe_nodes(url: str, key: str) -> NodeProbe:
+    """Ask whether a worker's heartbeat has arrived. A frontend that cannot tell (404) counts as yes."""
     answer = get(url, "/api/cluster", key=key)
     if answer is None:
-        return False
+        return NodeProbe.NONE_LIVE
     if answer.status == 404:
-        return True
+        return NodeProbe.LIVE
+    if answer.status == 401:
+        return NodeProbe.KEY_REFUSED
     nodes = answer.json().get("nodes") if answer.status == 200 else None
-    return any(node.get("status") in LIVE_STATUSES for node in nodes or () if isinstance(node, dict))
+    is_live = any(node.get("status") in LIVE_STATUSES for node in nodes or () if isinstance(node, dict))
+    return NodeProbe.LIVE if is_live else NodeProbe.NONE_LIVE

@@ -18,6 +18,7 @@ from corral.embedded.ports import accepts
 from corral.embedded.probe import LIVE_STATUSES, get, is_ready
 from corral.embedded.processes import is_alive
 from corral.embedded.state import ChildState, Phase, Snapshot, read_snapshot
+from corral.embedded.talk import describe_refused_key
 
 _DEFAULT_PORTS = {"postgres": 5432, "nats": 4222}
 
@@ -68,9 +69,11 @@ def read_status(home: Home) -> Status:
     if holder is None:
         return _without_supervisor(home, snapshot)
     parts = {name: _part(snapshot, name) for name in ("postgres", "nats", "frontend", "worker")}
-    told = _ask(home, snapshot.url)
+    told, is_refused = _ask(home, snapshot.url)
     frontends, nodes = _objects(told.get("frontends")), _objects(told.get("nodes"))
     degraded = [str(sentence) for sentence in told.get("degraded") or ()]
+    if is_refused:
+        degraded.append(describe_refused_key(home))
     state, reason = _judge(snapshot, parts, nodes, degraded)
     return Status(
         state=state,
@@ -129,11 +132,13 @@ def _external_part(address: str, name: str) -> dict[str, Any]:
     return {"state": "ready" if is_up else "unreachable", "address": address, "external": True}
 
 
-def _ask(home: Home, url: str) -> dict[str, Any]:
-    """What the frontend says of the cluster; nothing if it does not answer."""
+def _ask(home: Home, url: str) -> tuple[dict[str, Any], bool]:
+    """Return what the frontend says of the cluster, nothing if it does not answer; and whether it refuses the key."""
     key = read_secret(home.admin_key)
     answer = get(url, "/api/cluster", key=key) if url and key else None
-    return answer.json() if answer is not None and answer.status == 200 else {}
+    if answer is None:
+        return {}, False
+    return answer.json() if answer.status == 200 else {}, answer.status == 401
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

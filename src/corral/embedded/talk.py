@@ -56,30 +56,45 @@ class Talk:
             case Happening.DIED:
                 pass
 
-    def ready(self, home: Home, place: Place, *, key: str, elapsed_s: float, is_detached: bool) -> None:
+    def ready(self, home: Home, place: Place, *, key: str | None, elapsed_s: float, is_detached: bool) -> None:
+        """Say where the cluster is. `key` is None if the frontend refuses the one in the home."""
         self.say()
         self.say(f"Corral is ready at {place.url} ({elapsed_s:.1f} s)")
         self.say()
         self._say_page(place, key)
-        self.say(f"  admin key   {home.admin_key}")
+        self.say(f"  admin key   {home.admin_key}{'' if key else '   (refused)'}")
         self.say("  try         corral try")
         if place.is_open:
             self.say("  join        corral tokens create   (it prints the command for the other machine)")
         else:
             self.say("  join        other machines can join after `corral up --host 0.0.0.0`")
         self.say("  stop        corral down" if is_detached else "  stop        Ctrl-C")
+        if not key:
+            self.say()
+            self.say(describe_refused_key(home))
 
-    def _say_page(self, place: Place, key: str) -> None:
+    def _say_page(self, place: Place, key: str | None) -> None:
         """The link comes in by itself, so only a terminal is shown it: what is not one may be a log."""
         page = f"{place.url}/app/"
         for stream in self._streams:
-            link = f"{page}#key={quote(key, safe='')}"
-            line = f"  page        {link if _is_terminal(stream) else f'{page}   (`corral open` comes in)'}"
-            Talk(stream).say(line)
+            shown = f"{page}   (`corral open` comes in)"
+            if key is None:
+                shown = page
+            elif _is_terminal(stream):
+                shown = f"{page}#key={quote(key, safe='')}"
+            Talk(stream).say(f"  page        {shown}")
 
     def stopping(self) -> None:
         self.say()
         self.say("Stopping (once more to hurry).")
+
+
+def describe_refused_key(home: Home) -> str:
+    """Return what is wrong with the key in the home, and the way back."""
+    return (
+        f"Key refused: the one in {home.admin_key} was rotated or revoked elsewhere, or has expired."
+        " Put a key that works into that file, or run `corral keys recover` here to make a new one."
+    )
 
 
 def _is_terminal(stream: TextIO) -> bool:

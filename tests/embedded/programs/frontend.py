@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 KEY = Path(os.environ["CORRAL_ADMIN_KEY_FILE"]).read_text().strip()
+DATABASE_FILE = Path(os.environ["CORRAL_DATABASE_URL_FILE"])
 TOKEN = Path(os.environ["CORRAL_LOCAL_JOIN_TOKEN_FILE"]).read_text().strip()
 NODES: list[dict[str, str]] = []
 
@@ -26,7 +27,7 @@ def accepts(url: str) -> bool:
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/readyz":
-            up = accepts(os.environ["CORRAL_DATABASE_URL"]) and accepts(os.environ["CORRAL_NATS_URL"])
+            up = accepts(DATABASE_FILE.read_text().strip()) and accepts(os.environ["CORRAL_NATS_URL"])
             self.answer(200 if up else 503, {})
         elif self.headers.get("Authorization") != f"Bearer {KEY}":
             self.answer(401, {})

@@ -69,12 +69,95 @@ def test_a_name_that_fits_several_keys_is_refused_with_their_ids(corral, fronten
 def test_keys_are_made_rotated_and_revoked(corral, frontend):
     frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
     frontend.on("GET /api/keys", json_answer([a_key()]))
+    frontend.on("GET /api/me", json_answer(a_me("k0")))
     frontend.on("POST /api/keys/k1/rotate", json_answer(a_key(key="ck_newer"), 201))
     frontend.on("DELETE /api/keys/k1", json_answer(a_key(state="revoked")))
-    assert corral("keys", "create", "ci", "--expires", "90d").out == "ck_secret\n"
-    assert bodies(frontend, "POST /api/keys") == [{"name": "ci", "expires_in_s": 90 * 86400}]
+    assert corral("keys", "create", "shop", "--expires", "90d").out == "ck_secret\n"
+    assert bodies(frontend, "POST /api/keys") == [{"name": "shop", "expires_in_s": 90 * 86400}]
     assert corral("keys", "rotate", "ci").out == "ck_newer\n"
     assert corral("keys", "revoke", "k1").code == 0
+
+
+def a_me(key_id):
+    return {
+        "name": "admin", "scope": "admin", "key_id": key_id, "user_id": None, "node_id": None, "models": None,
+        "limits": [],
+    }  # fmt: skip
+
+
+LAST = {"error": {"type": "conflict", "code": "last_key", "message": "This is the last admin key that works."}}
+
+
+@pytest.mark.behaviour("KEY-5")
+@pytest.mark.parametrize(
+    ("flags", "scope", "words"),
+    [
+        ((), "infer", "may ask every model (scope infer). It expires never"),
+        (("--admin",), "admin", "may do everything (scope admin)"),
+        (("--scope", "operate"), "operate", "may run the cluster"),
+    ],
+)
+def test_keys_create_says_what_the_key_may_and_until_when(corral, frontend, flags, scope, words):
+    frontend.on("GET /api/keys", json_answer([]))
+    frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret", scope=scope), 201))
+    outcome = corral("keys", "create", "ci", *flags)
+    assert outcome.out == "ck_secret\n"
+    assert words in outcome.err
+    assert [body.get("scope") for body in bodies(frontend, "POST /api/keys")] == [scope if flags else None]
+
+
+@pytest.mark.behaviour("KEY-5")
+def test_keys_create_refuses_name_of_active_key_and_takes_that_of_revoked_one(corral, frontend):
+    frontend.on("GET /api/keys", json_answer([a_key()]))
+    frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
+    outcome = corral("keys", "create", "ci")
+    assert (outcome.code, bodies(frontend, "POST /api/keys")) == (1, [])
+    assert "corral keys rotate k1" in outcome.err
+    frontend.on("GET /api/keys", json_answer([a_key(state="revoked"), a_key(id="k2", user_name="ada")]))
+    assert corral("keys", "create", "ci").code == 0
+
+
+@pytest.mark.behaviour("KEY-5")
+def test_keys_create_refuses_admin_with_another_scope(corral, frontend):
+    outcome = corral("keys", "create", "ci", "--admin", "--scope", "infer")
+    assert outcome.code == 1
+    assert frontend.seen == []
+
+
+@pytest.mark.behaviour("KEY-6")
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
+def test_keys_revoke_asks_before_the_key_in_use_is_revoked(corral, frontend, typed, code):
+    frontend.on("GET /api/keys", json_answer([a_key()]))
+    frontend.on("GET /api/me", json_answer(a_me("k1")))
+    frontend.on("DELETE /api/keys/k1", json_answer(a_key(state="revoked")))
+    outcome = corral("keys", "revoke", "ci", typed=typed, is_terminal=True)
+    assert (outcome.code, len(bodies(frontend, "DELETE /api/keys/k1"))) == (code, 1 - code)
+    assert "the key that you are using" in outcome.err
+
+
+@pytest.mark.behaviour("KEY-6")
+def test_keys_revoke_without_terminal_needs_flag_for_the_key_in_use(corral, frontend):
+    frontend.on("GET /api/keys", json_answer([a_key()]))
+    frontend.on("GET /api/me", json_answer(a_me("k1")))
+    frontend.on("DELETE /api/keys/k1", json_answer(a_key(state="revoked")))
+    refused = corral("keys", "revoke", "ci")
+    assert (refused.code, bodies(frontend, "DELETE /api/keys/k1")) == (1, [])
+    assert "--yes" in refused.err
+    assert corral("keys", "revoke", "ci", "--yes").code == 0
+
+
+@pytest.mark.behaviour("KEY-6")
+def test_keys_revoke_of_last_admin_key_names_the_way_back(corral, frontend):
+    frontend.on("GET /api/keys", json_answer([a_key()]))
+    frontend.on("GET /api/me", json_answer(a_me("k1")))
+    frontend.on("DELETE /api/keys/k1", json_answer(LAST, 409))
+    refused = corral("keys", "revoke", "ci", "--yes")
+    assert refused.code == 1
+    assert "corral keys recover" in refused.err
+    assert "--last" in refused.err
+    frontend.on("DELETE /api/keys/k1", json_answer(a_key(state="revoked")))
+    assert corral("keys", "revoke", "ci", "--last").code == 0
+    assert [seen.query for seen in frontend.seen if seen.method == "DELETE"] == [{}, {"last": "true"}]
 
 
 def test_the_cluster_shows_frontends_leader_and_parts(corral, frontend):

@@ -14,9 +14,13 @@ import pytest
 
 from corral.cli.open import has_screen, link_of, show
 from tests.unit.cli.conftest import Corral
+from tests.unit.client.standin import KEY, StandIn, json_answer
 
-URL, KEY = "http://127.0.0.1:8080", "ck_of-the-tests"
+URL = "http://127.0.0.1:8080"
 LINK = f"{URL}/app/#key={KEY}"
+ME: dict[str, Any] = {
+    "name": "admin", "scope": "admin", "key_id": "k1", "user_id": None, "node_id": None, "models": None, "limits": [],
+}  # fmt: skip
 
 
 @dataclass
@@ -57,24 +61,48 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return fp
 
 
+@pytest.fixture
+def link(frontend: StandIn) -> str:
+    """The link to a frontend that takes the key."""
+    frontend.on("GET /api/me", json_answer(ME))
+    return f"{frontend.url}/app/#key={KEY}"
+
+
+@pytest.mark.behaviour("KEY-3")
+def test_open_prints_no_link_with_key_that_is_refused(corral: Corral, frontend: StandIn, opened: Opened) -> None:
+    refusal = {"error": {"type": "not_authenticated", "code": "not_authenticated", "message": "It was revoked."}}
+    frontend.on("GET /api/me", json_answer(refusal, 401))
+    done = corral("open", "--key", KEY)
+    assert (done.code, done.out) == (1, "")
+    assert "It was revoked." in done.err
+    assert opened.all() == []
+
+
+@pytest.mark.behaviour("KEY-3")
+def test_open_prints_no_link_where_nobody_answers(corral: Corral, opened: Opened) -> None:
+    done = corral("open", "--url", "http://127.0.0.1:1", "--key", KEY)
+    assert (done.code, done.out) == (1, "")
+    assert opened.all() == []
+
+
 @pytest.mark.behaviour("PAGE-15")
-def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: Opened) -> None:
-    done = corral("open", "--url", URL, "--key", KEY, "--no-browser")
-    assert (done.code, done.out, done.err) == (0, f"{LINK}\n", "")
+def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: Opened, link: str) -> None:
+    done = corral("open", "--key", KEY, "--no-browser")
+    assert (done.code, done.out, done.err) == (0, f"{link}\n", "")
     assert opened.all() == []
 
 
 @pytest.mark.behaviour("PAGE-15")
 def test_a_browser_gets_the_link_without_the_key_on_its_command_line(
-    corral: Corral, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    corral: Corral, opened: Opened, link: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
-    done = corral("open", "--url", URL, "--key", KEY)
-    assert (done.code, done.out) == (0, f"{LINK}\n")
+    done = corral("open", "--key", KEY)
+    assert (done.code, done.out) == (0, f"{link}\n")
     address, led_to = opened.all()
     assert address.startswith("http://127.0.0.1:")
     assert KEY not in address
-    assert led_to == LINK
+    assert led_to == link
 
 
 @pytest.mark.behaviour("PAGE-15")
@@ -99,14 +127,15 @@ def test_only_whoever_knows_the_path_is_redirected(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.behaviour("PAGE-15")
+@pytest.mark.usefixtures("link")
 def test_without_a_browser_the_link_is_enough(corral: Corral, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    assert corral("open", "--url", URL, "--key", KEY).code == 0
+    assert corral("open", "--key", KEY).code == 0
     assert opened.all() == []
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    done = corral("open", "--url", URL, "--key", KEY)
+    done = corral("open", "--key", KEY)
     assert (done.code, done.err) == (0, "No browser could be opened; the link above works in any.\n")
 
 

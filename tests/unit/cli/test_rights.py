@@ -22,6 +22,7 @@ def a_user(**changes):
 
 @pytest.mark.behaviour("GW-130")
 def test_a_key_is_made_with_everything_that_it_may(corral, frontend):
+    frontend.on("GET /api/keys", json_answer([]))
     frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
     outcome = corral(
         "keys", "create", "shop", "--scope", "infer", "--models", "llama-*, qwen", "--user", "ada",

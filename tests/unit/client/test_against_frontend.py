@@ -11,6 +11,7 @@ import pytest
 
 from corral.adapters.system import SystemClock, SystemIds
 from corral.client import Connected, CorralClient
+from corral.domain.access import Scope
 from corral.domain.errors import CorralError, InvalidRequest, NotAuthenticated, NotFound
 from corral.wire.access import KeyIn, TokenIn
 from corral.wire.events import EventOut
@@ -71,7 +72,7 @@ async def test_probe_and_stop_of_a_node_that_is_off_the_bus_are_refused(frontend
 
 
 async def test_keys_and_tokens_live_and_die(frontend, client):
-    made = await client.keys.create(KeyIn(name="ci"))
+    made = await client.keys.create(KeyIn(name="ci", scope=Scope.ADMIN))
     async with CorralClient(frontend.url, made.key, clock=SystemClock(), ids=SystemIds()) as other:
         assert (await other.cluster()).version
         newer = await client.keys.rotate(made.id)

@@ -3,12 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { nodes, operations } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Empty, PageHead } from "@/kit/Panel";
-import { NodeStatus, Tag } from "@/kit/status";
+import { NodeStatus } from "@/kit/status";
 import { Tabs } from "@/kit/Tabs";
 import { Meters } from "@/pages/nodes/NodeRow";
 import { holds } from "@/pages/nodes/offers";
@@ -23,10 +22,9 @@ import { Processes } from "@/pages/nodes/one/Processes";
 import { Replicas } from "@/pages/nodes/one/Replicas";
 import { operationByNode } from "@/pages/nodes/roster";
 import type { TABS } from "@/pages/nodes/search";
-import { isAgent, isHeard } from "@/pages/nodes/tally";
 import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { adviceOf, hardwareOf, reasonOf } from "@/pages/nodes/words";
+import { hardwareOf, reasonOf } from "@/pages/nodes/words";
 import "@/pages/nodes/nodes.css";
 import "@/pages/nodes/one/node.css";
 
@@ -74,16 +72,12 @@ function Page({ node }: { node: NodeOut }) {
             <Under operation={operation} node={node} />
           </div>
         )}
-        {isAgent(node) ? (
-          <AgentOverview node={node} />
-        ) : (
-          <Tabs label={`About ${node.name}`} tabs={LABELS} shown={tab}>
-            {tab === "overview" && <Overview node={node} />}
-            {tab === "backends" && <Backends node={node} />}
-            {tab === "logs" && <Logs node={node} />}
-            {tab === "operations" && <Operations node={node} />}
-          </Tabs>
-        )}
+        <Tabs label={`About ${node.name}`} tabs={LABELS} shown={tab}>
+          {tab === "overview" && <Overview node={node} />}
+          {tab === "backends" && <Backends node={node} />}
+          {tab === "logs" && <Logs node={node} />}
+          {tab === "operations" && <Operations node={node} />}
+        </Tabs>
       </div>
     </>
   );
@@ -100,15 +94,8 @@ function Head({ node }: { node: NodeOut }) {
           <>
             <p className="row">
               <NodeStatus status={node.status} reason={node.status_reason} />
-              {isAgent(node) && <Tag title="It runs agents, and no engines.">agent</Tag>}
               <span aria-live="polite">{reasonOf(node)}</span>
-              {!isHeard(node) && node.last_heartbeat && (
-                <span>
-                  · last heard <Ago at={node.last_heartbeat} />
-                </span>
-              )}
             </p>
-            {adviceOf(node) && <p>{adviceOf(node)}</p>}
             <p className="small">{hardwareOf(node)}</p>
           </>
         }
@@ -152,25 +139,6 @@ function Overview({ node }: { node: NodeOut }) {
         </section>
         <Conditions node={node} />
         <Limits node={node} />
-        <Labels node={node} />
-      </div>
-    </div>
-  );
-}
-
-/** An agent node runs no engines: it has no replicas, backends, VRAM budget or slots. */
-function AgentOverview({ node }: { node: NodeOut }) {
-  return (
-    <div className="node-overview">
-      <div className="stack">
-        <Metrics node={node} />
-        <Machine node={node} />
-      </div>
-      <div className="stack">
-        <section className="panel" aria-label="How full it is">
-          <Meters node={node} />
-        </section>
-        <Conditions node={node} />
         <Labels node={node} />
       </div>
     </div>

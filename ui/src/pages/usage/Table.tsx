@@ -3,7 +3,7 @@ import type { SumsOut } from "@/api/schema";
 import { Panel } from "@/kit/Panel";
 import { right, Table as Sheet } from "@/kit/Table";
 import { type Group, type Measure, measured } from "@/pages/usage/sums";
-import { count, percent, shares } from "@/text/format";
+import { count, percent } from "@/text/format";
 
 const COLUMNS = [
   "Name",
@@ -28,15 +28,12 @@ interface TableProps {
 }
 
 export function Table({ title, groups, total, isCut, measure, only, onOnly }: TableProps) {
-  const parts = shares(
-    groups.map((group) => measured(group.sums, measure)),
-    measured(total, measure),
-  );
+  const whole = measured(total, measure);
   return (
     <Panel title={title} note="Choose a name to see it alone.">
       <Sheet columns={COLUMNS}>
         <tbody>
-          {groups.map((group, place) => (
+          {groups.map((group) => (
             <tr key={group.id} className={group.id === only ? "usage-chosen" : undefined}>
               <th scope="row">
                 <button
@@ -51,7 +48,7 @@ export function Table({ title, groups, total, isCut, measure, only, onOnly }: Ta
               </th>
               <Numbers sums={group.sums} />
               <td>
-                <Share value={parts[place] ?? 0} />
+                <Share part={measured(group.sums, measure)} whole={whole} />
               </td>
             </tr>
           ))}
@@ -96,13 +93,14 @@ function Numbers({ sums }: { sums: SumsOut }) {
   ));
 }
 
-function Share({ value }: { value: number }) {
+function Share({ part, whole }: { part: number; whole: number }) {
+  const share = whole > 0 ? (part / whole) * 100 : 0;
   return (
     <span className="usage-share">
       <span className="usage-share-bar" aria-hidden="true">
-        <span style={{ width: `${value}%` }} />
+        <span style={{ width: `${share}%` }} />
       </span>
-      <span className="number small">{percent(value)}</span>
+      <span className="number small">{percent(share)}</span>
     </span>
   );
 }

@@ -4,7 +4,6 @@ import { Ago } from "@/kit/Ago";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";
 import { conditionWord, threadsOf } from "@/pages/nodes/one/words";
-import { isAgent } from "@/pages/nodes/tally";
 import { bytes, UNKNOWN } from "@/text/format";
 
 export function Conditions({ node }: { node: NodeOut }) {
@@ -48,7 +47,7 @@ export function Machine({ node }: { node: NodeOut }) {
       "Processor",
       node.cpu_cores ? `${node.cpu_cores} cores, ${node.cpu_threads ?? UNKNOWN} threads` : UNKNOWN,
     ],
-    ...(isAgent(node) ? [] : [["Threads", threadsOf(node)] as [string, string]]),
+    ["Threads", threadsOf(node)],
     ["System", [node.system, node.architecture].filter(Boolean).join(", ") || UNKNOWN],
     ["Memory", `${bytes(node.total_ram)}${node.unified_memory ? ", shared with the GPU" : ""}`],
     ["Address", node.http_address || node.address || UNKNOWN],

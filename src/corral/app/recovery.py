@@ -1,0 +1,40 @@
+"""A new admin key, made in the registry itself, for `corral keys recover`."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+
+from corral.access.keys import KeyWish, create_key
+from corral.access.secrets import hash_secret
+from corral.adapters.system import SystemIds
+from corral.domain.access import Scope
+from corral.domain.errors import Conflict
+from corral.store.access import find_principal
+from corral.store.database import Database
+
+
+async def make_admin_key(database_url: str, current: str | None) -> str:
+    """Make an admin key in the registry and return its secret; refuse if `current` is one that works."""
+    database = Database(database_url)
+    try:
+        async with database.transaction() as tx:
+            holder = await find_principal(tx, hash_secret(current)) if current else None
+            if holder is not None and holder.is_admin:
+                raise Conflict(
+                    "The admin key of this home works: there is nothing to recover.",
+                    hint="`corral keys rotate` replaces it.",
+                    code="key_works",
+                )
+            wish = KeyWish(name="admin", scope=Scope.ADMIN)
+            _, secret = await create_key(tx, SystemIds(), wish, f"recovery by {_user()} on {socket.gethostname()}")
+        return secret
+    finally:
+        await database.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # A user without a name, as in a container.
+        return "somebody"

@@ -26,6 +26,7 @@ from corral.app.listening.port import listen
 from corral.app.listening.server import HttpServer
 from corral.bus.subjects import Role
 from corral.gateway.protocol import Switchboard
+from corral.ports.fetch import Fetcher
 from corral.ports.loads import Loads
 from corral.ports.traces import Spans
 from corral.runtime.intake import Intake
@@ -80,6 +81,7 @@ async def running_frontend(
     spans: Spans | None = None,
     state_dir: Path | None = None,
     waits: bool = True,
+    fetcher: Fetcher | None = None,
     **changes: Any,
 ) -> AsyncIterator[RunningFrontend]:
     """`changes` are fields of CoreOptions. `waits`: it has started when it is handed over."""
@@ -114,6 +116,8 @@ async def running_frontend(
         spans=spans,
         kept=KeptFile(state_dir, cluster_key(database_url)) if state_dir else None,
     )
+    if fetcher is not None:
+        world = replace(world, fetcher=fetcher)
     core = Core(chosen, world)
     http = HttpServer(
         with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -100,6 +101,8 @@ class Parts:
     metrics_key: str | None = field(default=None, repr=False)
     # Files that admins are sending; made with the first of them.
     inbox: Inbox | None = None
+    # Held by the request that has new galleries fetched; others that need them wait for it.
+    gallery_wait: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 # A coroutine although it awaits nothing: the framework would run a plain function in a thread, on every request.

@@ -70,6 +70,10 @@ class Catalog:
     def states(self) -> tuple[GalleryState, ...]:
         return self._shelf.states
 
+    def unread(self) -> tuple[str, ...]:
+        """Return the galleries that have neither been fetched yet nor failed to be."""
+        return self._shelf.unread()
+
     def entries(self) -> tuple[GalleryEntry, ...]:
         """Everything, whatever hardware this frontend or any node has."""
         return self._entries

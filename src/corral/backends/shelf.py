@@ -20,6 +20,8 @@ from corral.store.database import Database
 
 log = structlog.get_logger(__name__)
 
+NOT_FETCHED = "not fetched yet"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryState:
@@ -70,6 +72,11 @@ class Shelf(Generic[I]):
         """The built-in one first."""
         return [self.built_in, *(self._read[one.name][1] for one in self._galleries if one.name in self._read)]
 
+    def unread(self) -> tuple[str, ...]:
+        """Return the galleries that have neither been fetched yet nor failed to be."""
+        known = {state.name for state in self.states if state.problem != NOT_FETCHED}
+        return tuple(gallery.name for gallery in self._galleries if gallery.name not in known)
+
     async def load(self, database: Database) -> None:
         """Read the stored copies anew."""
         async with database.transaction() as tx:
@@ -87,7 +94,7 @@ class Shelf(Generic[I]):
         if copy is None or not copy.content or copy.url != url:
             self._read.pop(gallery.name, None)
             problem = copy.problem if copy is not None and copy.url == url else ""
-            return GalleryState(name=gallery.name, url=url, entries=0, problem=problem or "not fetched yet")
+            return GalleryState(name=gallery.name, url=url, entries=0, problem=problem or NOT_FETCHED)
         known = self._read.get(gallery.name)
         if known is None or known[0] != copy.sha256:
             try:

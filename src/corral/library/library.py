@@ -24,7 +24,7 @@ from corral.library.facts import facts_of
 from corral.library.report import Sum
 from corral.library.serving import read_file
 from corral.library.shelf import INCOMING_LIFE_S, Shelf, disk_free
-from corral.library.wanted import resolve
+from corral.library.wanted import is_upload, resolve
 from corral.ports.library import FetchReport, NoPeers, Peers
 from corral.ports.origin import Moved, Origins
 from corral.ports.runtime import Clock
@@ -294,6 +294,24 @@ class Library:
             await self._register(model, files, blobs, stored, facts)
             await self._leave_to_storage(blobs)
         return stored
+
+    async def check_uploads(self, files: Sequence[ModelFile], entry: str) -> bool:
+        """Read the headers of files that were all uploaded; False if one comes from elsewhere or is not here.
+
+        `BadHeader` if no engine would load them. Nothing is fetched and nothing is written.
+        """
+        if not files or not all(is_upload(file) for file in files):
+            return False
+        sent = await resolve(self._origins, files)
+        if await self.holds([one.sha256 for one in sent]) < {one.sha256 for one in sent}:
+            return False
+        blobs = [await self.blob(one.sha256) for one in sent]
+        stored = [
+            StoredFile(path=one.path, sha256=blob.sha256, size_bytes=blob.size_bytes)
+            for one, blob in zip(sent, blobs, strict=True)
+        ]
+        await facts_of(stored, entry, self.path, self._storage)
+        return True
 
     async def _register(
         self,

@@ -40,6 +40,11 @@ class Wanted:
         return hashlib.sha256("\n".join(part.address for part in self.parts).encode()).hexdigest()
 
 
+def is_upload(file: ModelFile) -> bool:
+    """Whether the file was sent to the library, and has no other source."""
+    return len(file.parts) == 1 and file.parts[0].uri.startswith(UPLOAD)
+
+
 async def resolve(origins: Origins, files: Sequence[ModelFile]) -> tuple[Wanted, ...]:
     """All files of a model, by path. Two files with one path are refused, and so is a path that leads out."""
     found: dict[str, Wanted] = {}
@@ -65,7 +70,7 @@ async def _resolve(origins: Origins, file: ModelFile) -> list[Wanted]:
 
 async def _resolve_one(origins: Origins, file: ModelFile, part: FilePart) -> list[Wanted]:
     is_folder = not file.path or file.path.endswith("/")
-    if part.uri.startswith(UPLOAD):
+    if is_upload(file):
         sha256 = _promise(file.sha256, part.sha256, part.uri.removeprefix(UPLOAD))
         if is_folder:
             raise InvalidRequest("A file that was sent needs a path of its own in the model.", code="no_path")

@@ -86,6 +86,10 @@ class ModelGallery:
     def states(self) -> tuple[GalleryState, ...]:
         return self._shelf.states
 
+    def unread(self) -> tuple[str, ...]:
+        """Return the galleries that have neither been fetched yet nor failed to be."""
+        return self._shelf.unread()
+
     def entries(self) -> tuple[ModelEntry, ...]:
         return self._entries
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
 
+from corral.api.backends.first_fetch import wait_for_galleries
 from corral.api.idempotency import once_as
 from corral.api.operations.views import as_json
 from corral.api.parts import OperateIn, Parts, PartsIn
@@ -59,6 +60,7 @@ async def _caller(
     plan: Annotated[bool, Query(description="Only say what would be done.")] = False,
     after: Annotated[bool, Query(description="Wait for what is under way instead of being refused.")] = False,
 ) -> Caller:
+    await wait_for_galleries(parts)
     return Caller(request=request, parts=parts, operator=operator, plans=plan, waits=after)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import structlog
 from fastapi import APIRouter, Query, Request, Response
 
 from corral.api.idempotency import once_as
@@ -23,9 +24,10 @@ from corral.api.models.bodies import (
 from corral.api.models.views import counted, model_out, revisions_out, saved_out
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import InvalidRequest
-from corral.domain.model import ModelConfig
+from corral.domain.model import Model, ModelConfig
 from corral.models import catalog
 from corral.policy.models.configuration import diff, from_mapping, patched
+from corral.runtime.guard import Failed, attempt
 from corral.store import models as store
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
@@ -33,6 +35,7 @@ from corral.store import rules as rule_store
 from corral.store.database import Transaction
 from corral.wire.models import DiffOut, ModelOut, RenameIn, RevisionOut, RollbackIn, SavedOut
 
+log = structlog.get_logger(__name__)
 router = APIRouter(tags=["models"])
 _NUMBER_MAX = 2**31 - 1
 Revision = Annotated[int, Query(ge=1, le=_NUMBER_MAX)]
@@ -87,8 +90,33 @@ async def put_model(
     async with parts.database.transaction() as tx:
         # An alias means the model that it leads to.
         own = await store.find_owner(tx, name) or name
-        config = _read(parts, _without_name(written, name) if own != name else written, own)
-        return _out(parts, await catalog.put(tx, config, operator.name, expects=expects))
+    config = _read(parts, _without_name(written, name) if own != name else written, own)
+    is_here = await parts.library.check_uploads(config.files, config.entry)
+    async with parts.database.transaction() as tx:
+        saved = await catalog.put(tx, config, operator.name, expects=expects)
+    if is_here and saved.model.files is None:
+        saved = replace(saved, model=await _register_uploads(parts, saved.model))
+    return _out(parts, saved)
+
+
+async def _register_uploads(parts: Parts, model: Model) -> Model:
+    """Write down what the uploaded files of a model are, so that plans know its size before its first load.
+
+    Returns the model with them. Best effort: the first load does the same.
+    """
+    outcome = await attempt(lambda: parts.library.enter(model.name, model.config.files, _NoReport()))
+    if isinstance(outcome, Failed):
+        log.info("uploaded files are registered by the first load", model=model.name, problem=outcome.sentence)
+        return model
+    async with parts.database.transaction() as tx:
+        return await store.get_model(tx, model.name)
+
+
+class _NoReport:
+    """A `FetchReport` for files that are in the library already."""
+
+    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        pass
 
 
 def _without_name(written: Any, name: str) -> Any:

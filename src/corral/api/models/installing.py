@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 
+from corral.api.backends.first_fetch import wait_for_galleries
 from corral.api.backends.fleet import job_out
 from corral.api.idempotency import once_as
 from corral.api.models.bodies import EntryIn, NameIn, check_sources, warnings_of
@@ -51,6 +52,7 @@ class _Asked:
 
 
 async def _asked(request: Request, parts: PartsIn, operator: OperateIn, *, plan: PlanIn = False) -> _Asked:
+    await wait_for_galleries(parts)
     return _Asked(request=request, parts=parts, actor=operator, plans=plan)
 
 

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from corral.access.allowed import may_ask
 from corral.api.backends.asking import Caller, CallerIn
+from corral.api.backends.first_fetch import wait_for_galleries
 from corral.api.idempotency import once_as
 from corral.api.openai.asked import shown_to
 from corral.api.operations.views import as_json
@@ -111,6 +112,7 @@ async def _get_allowed(tx: Transaction, parts: Parts, principal: Principal, name
 @router.post("/api/plan")
 async def plan_load(parts: PartsIn, _: OperateIn, body: PlanIn) -> LoadPlanOut:
     """Where a model would go now, by what that was decided, and for every other node why not."""
+    await wait_for_galleries(parts)
     return await _plan(parts, _wanted(OperationKind.MODEL_LOAD, body.model, body))
 
 

@@ -208,7 +208,7 @@ async def test_a_drain_ends_at_once_what_was_not_begun_and_lets_the_worker_finis
     assert states(await read(database, working)) == {"a": "working", "b": "working"}
     for operation, state in ((silent, "unconfirmed"), (queued, "queued")):
         after = await read(database, operation)
-        assert states(after) == {"a": "error", "b": state}
+        assert states(after) == {"a": "skipped", "b": state}
         assert codes(after)["a"] == "node_drained"
         assert after.targets[0].stop_wanted == (operation is silent), "it may be at work on it"
         assert await is_due(database, operation)
@@ -310,7 +310,7 @@ async def test_a_node_that_is_drained_while_it_is_being_assigned_gets_a_target_t
         assigning = group.create_task(begin(second, operation))
         await somebody_waits_for_a_lock(database)
     after = assigning.result()
-    assert (states(after), codes(after)["a"]) == ({"a": "error", "b": "queued"}, "node_drained")
+    assert (states(after), codes(after)["a"]) == ({"a": "skipped", "b": "queued"}, "node_drained")
     assert [item.node_id for item in await owed(database)] == [b]
 
 

@@ -475,6 +475,21 @@ def test_a_node_that_is_gone_ends_its_target_and_a_drained_one_what_it_has_not_b
     }
 
 
+@pytest.mark.behaviour("OPS-162")
+def test_drained_node_is_skipped_and_the_operation_completes_on_the_others() -> None:
+    skipped = target("b", "skipped", fault=Fault(code="node_drained", text="The node was drained."))
+    verdict = conclude(view([target("a", "success"), skipped]))
+    assert (verdict.state, verdict.fault) == (OperationState.COMPLETED, None)
+    assert verdict.message == "Done on 1 node; skipped: b drained before it began"
+
+
+@pytest.mark.behaviour("OPS-162")
+def test_operation_whose_only_node_is_drained_is_cancelled() -> None:
+    verdict = conclude(view([target("b", "skipped")]))
+    assert (verdict.state, verdict.fault) == (OperationState.CANCELLED, None)
+    assert verdict.message == "Not done: b drained before it began"
+
+
 def test_whoever_takes_over_asks_everybody_who_may_be_at_work() -> None:
     targets = [target("a", "working", heard_at=NOW), target("b", "unconfirmed", contacted_at=NOW), target("c")]
     assert decide(view(targets)).ask == ()

@@ -16,6 +16,7 @@ from corral.operations.reports import Report, Taken
 from corral.policy.assignments import is_satisfied
 from corral.store import installed as installed_store
 from corral.store import nodes as node_store
+from corral.store import operations as operation_store
 from corral.store.database import Database, count_statements
 from tests.nodes.registry import events, somebody_waits_for_a_lock
 from tests.operations.scene import (
@@ -124,6 +125,16 @@ async def test_an_installation_is_settled_when_the_node_reports_the_backend(data
 
 
 @pytest.mark.behaviour("OPS-52")
+@pytest.mark.behaviour("OPS-163")
+async def test_report_that_settles_an_install_writes_a_line_for_its_node(database: Database) -> None:
+    a, _ = await put_nodes(database, "a", "b")
+    operation = await begun(database, asked())
+    await take(database, a, there("cpu-engine", "2.0"))
+    async with database.transaction() as tx:
+        notes = await operation_store.notes(tx, operation.id)
+    assert [(note.node_name, note.text) for note in notes if note.node_name] == [("a", "done")]
+
+
 async def test_an_installation_of_another_version_is_not_settled_by_what_is_there(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     await begun(database, asked(version="2.0"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.page.support import AXE, Fleet, Watched
+from tests.page.support import AXE, Fleet, Watched, many_nodes
 
 
 @pytest.mark.behaviour("PAGE-152")
@@ -39,3 +39,17 @@ def test_everything_on_a_page_is_inside_a_landmark(page: Page, fleet: Fleet) -> 
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.evaluate(AXE.read_text(encoding="utf-8") + "\n;0")
         assert [node["html"] for found in page.evaluate(outside) for node in found["nodes"]] == []
+
+
+@pytest.mark.behaviour("PAGE-156")
+def test_approve_says_that_it_is_working_until_the_frontend_has_answered(page: Page, fleet: Fleet) -> None:
+    held: list[Route] = []
+    with many_nodes(fleet, "slow-", 1, approves=False):
+        page.route("**/approve", lambda route: held.append(route))  # noqa: PLW0108 - a method of a list takes no mark
+        page.goto(f"{fleet.url()}/app/nodes")
+        button = page.get_by_role("button", name="Approve slow-0").last
+        button.click()
+        expect(button).to_have_text("Approving…")
+        expect(button).to_be_disabled()
+        held[0].continue_()
+        expect(button).to_have_count(0)

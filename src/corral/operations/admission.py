@@ -138,7 +138,11 @@ async def write(
 ) -> Operation:
     """The row, behind the last of the chain, with its note, its line in the record and its event."""
     after = chain[-1] if chain else None
-    message = "Waits for its turn." if after is None else f"Waits for operation {after.id} ({after.kind})."
+    message = (
+        "Waits for its turn."
+        if after is None
+        else f"Waits until the {after.kind.replace('_', ' ')} of {after.subject} has ended."
+    )
     operation = await operation_store.insert(
         tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of
     )

@@ -135,7 +135,9 @@ def _heeds_deadline(target: Target, node: Node | None) -> bool:
 
 def _end_before_work(view: View, target: Target, node: Node) -> Ended | None:
     if node.drained_at is not None:
-        return _error(faults.NODE_DRAINED, "The node was drained before it could be done there.")
+        # Somebody drained it on purpose: that is no failure of the operation.
+        fault = Fault(code=faults.NODE_DRAINED, text="The node was drained before it could be done there.")
+        return Ended(state=TargetState.SKIPPED, fault=fault)
     if target.state is TargetState.QUEUED and not target.is_rollback and _stops_here(view, target):
         return Ended(state=TargetState.SKIPPED)
     return None
@@ -245,12 +247,18 @@ def _ending(view: View, progress: Progress) -> Verdict:
         return Verdict(
             state=OperationState.SUPERSEDED, message=f"Replaced by a newer operation on {names}", progress=progress
         )
-    if targets and len(by_state[TargetState.CANCELLED]) == len(targets):
+    cancelled, skipped = by_state[TargetState.CANCELLED], by_state[TargetState.SKIPPED]
+    if targets and len(cancelled) == len(targets):
         return Verdict(state=OperationState.CANCELLED, message="Taken back on every node", progress=progress)
+    if targets and skipped and len(cancelled) + len(skipped) == len(targets):
+        message = f"Not done: {_names(skipped)} drained before it began"
+        return Verdict(state=OperationState.CANCELLED, message=message, progress=progress)
     done = len(by_state[TargetState.SUCCESS])
     message = f"Done on {_count(done)}"
-    if by_state[TargetState.CANCELLED]:
-        message += f"; taken back on {_names(by_state[TargetState.CANCELLED])}"
+    if cancelled:
+        message += f"; taken back on {_names(cancelled)}"
+    if skipped:
+        message += f"; skipped: {_names(skipped)} drained before it began"
     # Only progress that is whole is 100: the bar of a completed operation is full.
     whole = Progress(percent=100.0, current_bytes=progress.total_bytes, total_bytes=progress.total_bytes)
     return Verdict(state=OperationState.COMPLETED, message=message, progress=whole)

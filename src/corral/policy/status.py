@@ -45,7 +45,7 @@ def reason_of(node: Node) -> str:
     """One sentence for the status, with what to do when an admin can do something."""
     match status_of(node):
         case NodeStatus.PENDING:
-            return f"Waits for approval: corral nodes approve {node.name}"
+            return "Waits for approval by an admin"
         case NodeStatus.DRAINING:
             who = f"Drained by {node.drained_by}" if node.drained_at else "Its worker is shutting down"
             away = "" if node.liveness is Liveness.ALIVE else f", and {_liveness_sentence(node).lower()}"

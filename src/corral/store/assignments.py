@@ -143,8 +143,13 @@ def _too_late(is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three
     """What becomes of a wish for a node that is drained, or gone: None."""
     if is_usable:
         return {}
-    code, fate = ("node_removed", "removed") if is_usable is None else ("node_drained", "drained")
-    return {"state": "error", "error_code": code, "error_text": f"The node was {fate} before it was told."}
+    is_removed = is_usable is None
+    code, fate = ("node_removed", "removed") if is_removed else ("node_drained", "drained")
+    return {
+        "state": "error" if is_removed else "skipped",
+        "error_code": code,
+        "error_text": f"The node was {fate} before it was told.",
+    }
 
 
 _SUPERSEDE = text("""
@@ -345,7 +350,9 @@ _OF_NODE = """
 _LOCK_OF_NODE = text(f"{_OF_NODE} ORDER BY operations.id FOR NO KEY UPDATE")
 _END_TARGETS = text(f"""
     UPDATE operation_targets
-       SET state = 'error', finished_at = corral_now(), error_code = :code, error_text = :words,
+       SET state = CASE WHEN :is_there AND operation_id IN (SELECT id FROM operations WHERE kind LIKE 'backend_%')
+                        THEN 'skipped' ELSE 'error' END,
+           finished_at = corral_now(), error_code = :code, error_text = :words,
            stop_wanted = (:is_there AND state = 'unconfirmed')
      WHERE node = CAST(:node AS uuid) AND state IN {OPEN_STATES} AND NOT (:is_there AND state = 'working')
     RETURNING operation_id::text AS operation_id
@@ -372,7 +379,10 @@ async def lock_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationI
 
 
 async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_removed: bool) -> None:
-    """A drained node ends what it has not begun; what its worker is at is finished. A removed one ends all of it."""
+    """A drained node ends what it has not begun; what its worker is at is finished. A removed one ends all of it.
+
+    Backends are skipped on a drained node, which is no failure. A load has failed there, so it is tried elsewhere.
+    """
     code, fate = ("node_removed", "removed") if is_removed else ("node_drained", "drained")
     parameters = {"node": node_id, "code": code, "words": f"The node was {fate}.", "is_there": not is_removed}
     await lock_of_node(tx, node_id)
@@ -396,8 +406,10 @@ _SETTLE = text(f"""
            SET state = 'success', percent = 100, finished_at = corral_now(), error_code = NULL, error_text = NULL
           FROM done
          WHERE t.operation_id = done.operation_id AND t.node = done.node_id AND t.state IN {OPEN_STATES}
+        RETURNING t.operation_id, t.node, t.node_name
     )
-    SELECT node_id::text AS node_id, backend, operation_id::text AS operation_id FROM done
+    SELECT done.node_id::text AS node_id, done.backend, done.operation_id::text AS operation_id, closed.node_name
+      FROM done LEFT JOIN closed ON closed.operation_id = done.operation_id AND closed.node = done.node_id
 """)  # noqa: S608 - no value in it
 
 
@@ -411,7 +423,10 @@ async def settle(tx: Transaction, satisfied: Collection[Assignment]) -> list[tup
         "nodes": sorted({assignment.node_id for assignment in satisfied}),
         "generations": [assignment.generation for assignment in satisfied],
     }
-    rows = sorted((row.node_id, row.backend, row.operation_id) for row in await tx.execute(_SETTLE, parameters))
+    settled = (await tx.execute(_SETTLE, parameters)).all()
+    rows = sorted((row.node_id, row.backend, row.operation_id) for row in settled)
+    finished = sorted((row.operation_id, row.node_name) for row in settled if row.node_name)
+    await operation_store.add_notes(tx, [(OperationId(key), "info", name, "done") for key, name in finished])
     await outbox.append_many(
         tx, "assignment.ended", [_ended(node, backend, key, "satisfied") for node, backend, key in rows]
     )

@@ -58,6 +58,7 @@ class TargetOut(Lenient):
     percentage: float = 0.0
     error: str | None = None
     error_code: str | None = None
+    begun: bool = Field(default=True, description="Whether its worker was ever told.")
     wave: int = 0
     attempt: int = 0
     version: str = Field(default="", description="The version that it is to have.")

@@ -1,5 +1,6 @@
 // The one way to the API. Every failure becomes a `Problem` with a sentence and, if there is one, a hint.
 import createClient from "openapi-fetch";
+import { pageHint } from "@/api/hints";
 import type { paths } from "@/api/schema";
 
 export class Problem extends Error {
@@ -61,14 +62,9 @@ export function problemOf(status: number, body: unknown): Problem {
   const error = (body as { error?: Record<string, unknown> | string } | null)?.error;
   if (typeof error === "object" && error !== null) {
     const details = (error.details ?? {}) as Record<string, unknown>;
+    const code = String(error.code ?? error.type ?? "");
     const hint = typeof error.hint === "string" ? error.hint : null;
-    return new Problem(
-      status,
-      String(error.code ?? error.type ?? ""),
-      String(error.message ?? ""),
-      hint,
-      details,
-    );
+    return new Problem(status, code, String(error.message ?? ""), pageHint(code, hint), details);
   }
   return new Problem(
     status,
@@ -79,7 +75,13 @@ export function problemOf(status: number, body: unknown): Problem {
 
 function lost(cause: unknown): Problem {
   const detail = { cause: String(cause) };
-  return new Problem(0, "lost", "The frontend does not answer.", "This page tries again by itself.", detail);
+  return new Problem(
+    0,
+    "lost",
+    "The frontend does not answer.",
+    "Try again when the connection is back.",
+    detail,
+  );
 }
 
 export function asProblem(error: unknown): Problem {

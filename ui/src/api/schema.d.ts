@@ -5689,6 +5689,12 @@ export interface components {
              * @default 0
              */
             attempt: number;
+            /**
+             * Begun
+             * @description Whether its worker was ever told.
+             * @default true
+             */
+            begun: boolean;
             build?: components["schemas"]["BuildOut"] | null;
             /** Contacted At */
             contacted_at?: string | null;
@@ -5778,6 +5784,12 @@ export interface components {
              * @default 0
              */
             attempt: number;
+            /**
+             * Begun
+             * @description Whether its worker was ever told.
+             * @default true
+             */
+            begun: boolean;
             /** Current */
             current?: number | null;
             /** Error */

@@ -1,25 +1,25 @@
 // Dismissing a failure holds for everybody, so it can be taken back for a while.
 import { useMutation } from "@tanstack/react-query";
 import { asProblem } from "@/api/client";
-import { act, useMadeOld } from "@/api/operations";
+import { act, useAct, useMadeOld } from "@/api/operations";
 import { useToast } from "@/kit/toasts";
 import { called, type Named } from "@/text/operation";
 
 export function useDismiss(operation: Named & { id: string }) {
   const say = useToast();
-  const onSettled = useMadeOld();
+  const acting = useAct(operation.id);
   const undo = useMutation({
     mutationFn: () => act(operation.id, "undismiss"),
     onError: (error) => say(asProblem(error).message, "bad"),
-    onSettled,
+    onSettled: useMadeOld(),
   });
-  return useMutation({
-    mutationFn: () => act(operation.id, "dismiss"),
-    onSuccess: () =>
-      say(`Dismissed the failed ${called(operation)} for everybody.`, "good", {
-        label: "Undo",
-        onClick: () => undo.mutate(),
-      }),
-    onSettled,
-  });
+  const dismiss = () =>
+    acting.mutate("dismiss", {
+      onSuccess: () =>
+        say(`Dismissed the failed ${called(operation)} for everybody.`, "good", {
+          label: "Undo",
+          onClick: () => undo.mutate(),
+        }),
+    });
+  return { dismiss, isPending: acting.isPending, error: acting.error };
 }

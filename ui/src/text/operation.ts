@@ -96,11 +96,17 @@ const TARGETS: Record<string, [string, Tone]> = {
   skipped: ["skipped", "still"],
 };
 
+/** Whether an operation ended before the worker of this node was told anything of it. */
+export function isNotBegun(target: { state: string; begun?: boolean }): boolean {
+  return (target.state === "cancelled" || target.state === "skipped") && target.begun === false;
+}
+
 /** How one node is doing. `downloading` is the word for any work, so the phase says it better where there is one. */
-export function targetWord(target: Pick<TargetOut, "status" | "state" | "phase">): {
+export function targetWord(target: Pick<TargetOut, "status" | "state" | "phase"> & { begun?: boolean }): {
   text: string;
   tone: Tone;
 } {
+  if (isNotBegun(target)) return { text: "not begun", tone: "still" };
   if (target.state === "working") {
     const phase = target.phase && target.phase !== "queued" ? phaseWord(target.phase) : "working";
     return { text: phase, tone: "busy" };
@@ -111,6 +117,30 @@ export function targetWord(target: Pick<TargetOut, "status" | "state" | "phase">
 
 export function phaseWord(phase: string): string {
   return phase.replaceAll("_", " ");
+}
+
+/** A load that failed only because its model's installation did: with the same error, so it is shown once. */
+export function isEcho(operation: OperationOut, all: readonly OperationOut[]): boolean {
+  return (
+    operation.kind === "model_load" && operation.state === "failed" && sourceOf(operation, all) !== undefined
+  );
+}
+
+function sourceOf(load: OperationOut, all: readonly OperationOut[]): OperationOut | undefined {
+  return all.find(
+    (other) =>
+      other.kind === "model_install" &&
+      other.state === "failed" &&
+      other.name === load.name &&
+      other.error === load.error,
+  );
+}
+
+/** The failed loads that are dismissed with a failed installation. */
+export function echoesOf(install: { id: string }, all: readonly OperationOut[]): string[] {
+  return all
+    .filter((one) => isEcho(one, all) && sourceOf(one, all)?.id === install.id)
+    .map((echo) => echo.id);
 }
 
 /** Why it failed. What several nodes failed with alike is said once. */
@@ -135,6 +165,7 @@ export function detail(operation: Told): string {
   if (error) return fault(operation) ?? error;
   if (state === "completed_with_pending" && operation.message) return operation.message;
   if (nodes.length > 1) {
+    if (state === "cancelled") return operation.message;
     const done = nodes.filter((target) => target.state === "success").length;
     return `${done} of ${nodes.length} nodes done`;
   }

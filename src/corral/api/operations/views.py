@@ -228,6 +228,7 @@ def _target(target: Target) -> dict[str, Any]:
         "percentage": progress.percent,
         "error": target.fault.text if target.fault else None,
         "error_code": target.fault.code if target.fault else None,
+        "begun": target.contacted_at is not None or target.heard_at is not None,
         "wave": target.wave,
         "attempt": target.attempt,
         "version": _wanted_version(target),

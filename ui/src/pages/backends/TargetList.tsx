@@ -84,7 +84,7 @@ function Member({ target }: { target: TargetInFull }) {
           <Pill tone={tone}>{word}</Pill>
         </span>
       </div>
-      {isBusy && <Progress value={target.percentage} label={`Progress on ${target.node_name}`} />}
+      {isBusy && <Progress value={target.percentage || null} label={`Progress on ${target.node_name}`} />}
       {target.error && (
         <p className={target.state === "error" ? "small bad-text" : "small soft"}>
           {target.state === "queued" && "It is tried again soon. "}

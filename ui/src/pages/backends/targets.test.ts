@@ -34,6 +34,20 @@ test("a failure says where, and what was not begun because of it", () => {
   );
 });
 
+test("a cancelled operation says what it did before that, and what was not begun", () => {
+  const some = operation("fake", [target("a", "success"), target("b", "cancelled", { begun: false })], {
+    state: "cancelled",
+  });
+  expect(standing(some)).toBe("Cancelled. Installed on 1 node before that.");
+  expect(standing({ ...some, nodes: [target("b", "cancelled")] })).toBe("Cancelled.");
+  expect(said({ state: "cancelled", begun: false }).word).toBe("Not begun");
+  expect(said({ state: "cancelled", begun: true }).word).toBe("Cancelled");
+});
+
+test("an operation whose nodes are not chosen yet counts none", () => {
+  expect(standing(operation("fake", []))).toBe("Installing: nodes are being chosen.");
+});
+
 test("trying again asks for the same, on the nodes that do not have it", () => {
   const failed = operation("fake", [target("a", "success"), target("b", "error"), target("c", "skipped")], {
     state: "failed",

@@ -5,6 +5,7 @@ import type { Wish } from "@/pages/backends/data";
 import { grouped } from "@/pages/backends/fleet";
 import type { Verb } from "@/pages/backends/offers";
 import { list, plural } from "@/text/format";
+import { isNotBegun } from "@/text/operation";
 
 export interface Said {
   word: string;
@@ -22,8 +23,11 @@ const SAID: Record<string, Said> = {
   skipped: { word: "Not begun", tone: "still" },
 };
 
-export function said(target: Pick<TargetOut, "state" | "phase"> & { is_rollback?: boolean }): Said {
+export function said(
+  target: Pick<TargetOut, "state" | "phase"> & { begun?: boolean; is_rollback?: boolean },
+): Said {
   const known = SAID[target.state] ?? { word: target.state, tone: "still" as const };
+  if (isNotBegun(target)) return SAID.skipped ?? known;
   if (target.is_rollback && target.state === "success") return { word: "Gone back", tone: "warn" };
   if (target.state !== "working" || !target.phase) return known;
   return { ...known, word: `Busy: ${phaseWord(target.phase)}` };
@@ -92,7 +96,7 @@ export function standing(operation: OperationInFull): string {
     case "failed":
       return failedSentence(operation, failed, count("skipped"), targets.length);
     case "cancelled":
-      return `Cancelled. ${plural(good, "node")} had it already.`;
+      return good > 0 ? `Cancelled. ${done} on ${plural(good, "node")} before that.` : "Cancelled.";
     case "superseded":
       return "A newer operation has taken its place.";
     case "paused":
@@ -100,6 +104,7 @@ export function standing(operation: OperationInFull): string {
     case "waiting_on_nodes":
       return `${doing}: ${plural(count("unconfirmed"), "node")} ${count("unconfirmed") === 1 ? "does" : "do"} not answer now.`;
     default:
+      if (targets.length === 0) return `${doing}: nodes are being chosen.`;
       return `${doing}: ${good} of ${plural(targets.length, "node")} done.`;
   }
 }

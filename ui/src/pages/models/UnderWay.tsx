@@ -22,7 +22,9 @@ export function UnderWay({ operation, nodes = true }: { operation: OperationOut;
       <div className="row apart">
         <strong role="status">{headline(operation)}</strong>
         <span className="row">
-          {!isOver && <span className="number soft">{percent(operation.progress)}</span>}
+          {!isOver && operation.progress > 0 && (
+            <span className="number soft">{percent(operation.progress)}</span>
+          )}
           {operation.cancellable && !isOver && (
             <Button
               small

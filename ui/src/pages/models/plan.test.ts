@@ -25,6 +25,11 @@ const plan = {
   ],
 } as unknown as LoadPlanOut;
 
+test("a node that is ready within a second is ready at once", () => {
+  const soon = { choices: [{ node_name: "mini", ready_s: 0.0004 }] } as unknown as LoadPlanOut;
+  expect(choiceSentences(soon)[0]).toContain("mini: Ready at once");
+});
+
 test("it says how long, how much and what has to go", () => {
   expect(choiceSentences(plan)).toEqual([
     "mini: Ready in about 25 s; takes 1 GiB of memory; installs cpu-llama-cpp 7 first; copies 1 MiB to the node.",

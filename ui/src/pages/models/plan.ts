@@ -17,10 +17,14 @@ export function choiceSentences(plan: LoadPlanOut): string[] {
   return evicts.length ? [...said, `To make room, ${list(evicts)} would be unloaded.`] : said;
 }
 
+function readiness(seconds: number | null | undefined): string {
+  return seconds != null && seconds < 1 ? "Ready at once" : `Ready in about ${duration(seconds)}`;
+}
+
 function choiceSentence(choice: PlacedOut, fetchesFirst: boolean): string {
   const memory = choice.vram_bytes || choice.ram_bytes;
   const parts = [
-    `Ready in about ${duration(choice.ready_s)}`,
+    readiness(choice.ready_s),
     memory ? `takes ${bytes(memory)} of ${choice.vram_bytes ? "GPU memory" : "memory"}` : "",
     choice.installs_backend ? `installs ${choice.backend} ${choice.version} first` : "",
     fetchesFirst ? "its files have to be fetched first" : "",

@@ -107,7 +107,12 @@ function Arrived({ node, onClose }: { node: NodeOut; onClose: () => void }) {
         <p className="small soft">{hardwareOf(node)}</p>
       </div>
       {node.status === "pending" ? (
-        <Button kind="primary" aria-label={`Approve ${node.name}`} onClick={() => actions.run("approve")}>
+        <Button
+          kind="primary"
+          busy={actions.pending === "approve"}
+          aria-label={`Approve ${node.name}`}
+          onClick={() => actions.run("approve")}
+        >
           Approve
         </Button>
       ) : (

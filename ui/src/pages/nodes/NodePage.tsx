@@ -108,6 +108,7 @@ function Head({ node }: { node: NodeOut }) {
               icon={offer.icon}
               kind={offer.id === "approve" ? "primary" : "plain"}
               aria-label={offer.label}
+              busy={actions.pending === offer.id}
               onClick={() => actions.run(offer.id)}
             >
               {offer.label.split(" ", 1)[0]}

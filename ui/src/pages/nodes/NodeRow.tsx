@@ -49,8 +49,14 @@ export const NodeRow = memo(
         </div>
         <div className="row nodes-actions">
           {node.status === "pending" && (
-            <Button kind="primary" small aria-label={`Approve ${node.name}`} onClick={approve}>
-              Approve
+            <Button
+              kind="primary"
+              small
+              busy={actions.pending === "approve"}
+              aria-label={`Approve ${node.name}`}
+              onClick={approve}
+            >
+              {actions.pending === "approve" ? "Approving…" : "Approve"}
             </Button>
           )}
           <Menu label={`More about ${node.name}`} items={actions.items} />

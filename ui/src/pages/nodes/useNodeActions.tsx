@@ -16,6 +16,8 @@ interface NodeActions {
   offers: Offer[];
   items: MenuItem[];
   run: (id: OfferId) => void;
+  /** What has been begun and not been answered yet. */
+  pending: OfferId | null;
   /** The question that is open, to be rendered somewhere. */
   dialog: ReactNode;
 }
@@ -24,29 +26,34 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
   const queries = useQueryClient();
   const toast = useToast();
   const [asked, ask] = useState<Asked | null>(null);
+  const [pending, setPending] = useState<OfferId | null>(null);
 
   const done = async (work: Promise<unknown>, said: string) => {
     await work;
     toast(said);
     await queries.invalidateQueries({ queryKey: ["nodes"] });
   };
-  const now = (work: Promise<unknown>, said: string) =>
-    void done(work, said).catch((error: unknown) => toast(asProblem(error).message, "bad"));
+  const now = (id: OfferId, work: Promise<unknown>, said: string) => {
+    setPending(id);
+    void done(work, said)
+      .catch((error: unknown) => toast(asProblem(error).message, "bad"))
+      .finally(() => setPending(null));
+  };
   const run = (id: OfferId) => {
     switch (id) {
       case "approve":
-        return now(approve(node.id), `${node.name} takes part now.`);
+        return now(id, approve(node.id), `${node.name} takes part now.`);
       case "resume":
-        return now(resume(node.id), `${node.name} takes work again.`);
+        return now(id, resume(node.id), `${node.name} takes work again.`);
       case "probe":
-        return now(probe(node.id), `${node.name} has answered.`);
+        return now(id, probe(node.id), `${node.name} has answered.`);
       default:
         return ask(id);
     }
   };
   const offers = offersOf(node);
   const items = offers.map((offer) => ({ ...offer, onSelect: () => run(offer.id) }));
-  return { offers, items, run, dialog: asked && question(asked) };
+  return { offers, items, run, pending, dialog: asked && question(asked) };
 
   function question(which: Asked): ReactNode {
     const close = () => ask(null);

@@ -13,7 +13,7 @@ export function Actions({ operation }: { operation: OperationOut | OperationInFu
   const acting = useAct(operation.id);
   const dismissing = useDismiss(operation);
   const error = acting.error ?? dismissing.error;
-  const begin = (offer: Offer) => (offer.act === "dismiss" ? dismissing.mutate() : acting.mutate(offer.act));
+  const begin = (offer: Offer) => (offer.act === "dismiss" ? dismissing.dismiss() : acting.mutate(offer.act));
   const [asked, setAsked] = useState<Offer | null>(null);
   const offered = offers(operation);
   if (offered.length === 0 && !error) return null;

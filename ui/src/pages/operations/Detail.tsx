@@ -79,7 +79,7 @@ function InFull({ operation, filter }: { operation: OperationInFull; filter: Fil
       {nodes.length > 0 && (
         <section className="stack tight">
           <h3>Nodes</h3>
-          <Targets operation={operation.id} targets={nodes} />
+          <Targets operation={operation.id} targets={nodes} withFaults={!error} />
         </section>
       )}
       <Facts operation={operation} filter={filter} />

@@ -52,7 +52,9 @@ const Target = memo(function Target({ operation, target, withFault }: TargetProp
           <Amount current={target.current} total={target.total} pace={paceOfTarget(operation, target)} />
         )}
         <Versions target={target} />
-        {isMoving && <span className="number operations-percent">{percent(target.percentage)}</span>}
+        {isMoving && target.percentage > 0 && (
+          <span className="number operations-percent">{percent(target.percentage)}</span>
+        )}
       </span>
       {isMoving && (
         <Progress
@@ -60,7 +62,11 @@ const Target = memo(function Target({ operation, target, withFault }: TargetProp
           label={`${target.node_name}: ${text}`}
         />
       )}
-      {withFault && target.error && <p className="small bad-text operations-fault">{target.error}</p>}
+      {withFault && target.error && (
+        <p className={`small operations-fault ${target.state === "skipped" ? "soft" : "bad-text"}`}>
+          {target.error}
+        </p>
+      )}
     </li>
   );
 });

@@ -2,7 +2,7 @@
 import type { IntentOut, OperationOut, TargetOut } from "@/api/schema";
 import type { OperationsSearch } from "@/pages/operations/search";
 import { plural } from "@/text/format";
-import { hasEnded } from "@/text/operation";
+import { hasEnded, isEcho, isNotBegun } from "@/text/operation";
 
 export type Filter = Omit<OperationsSearch, "operation">;
 
@@ -70,7 +70,9 @@ export interface Sections {
 
 /** A failure is never among what is under way. One that ended a moment ago is in neither. */
 export function sections(operations: readonly OperationOut[]): Sections {
-  const failed = operations.filter((operation) => operation.state === "failed");
+  const failed = operations.filter(
+    (operation) => operation.state === "failed" && !isEcho(operation, operations),
+  );
   const underWay = operations.filter((operation) => !hasEnded(operation.state));
   return { underWay: underWay.sort(byWeight), failed };
 }
@@ -143,7 +145,9 @@ const FINAL = new Set(["success", "error", "cancelled", "superseded", "skipped"]
 function waveState(targets: readonly TargetOut[]): string {
   const some = (state: string) => targets.filter((target) => target.state === state).length;
   if (some("error") > 0) return `failed on ${plural(some("error"), "node")}`;
+  if (targets.every(isNotBegun)) return "not begun";
   if (targets.every((target) => target.state === "skipped")) return "skipped";
+  if (some("cancelled") > 0) return "cancelled";
   if (targets.every((target) => FINAL.has(target.state))) return "done";
   return targets.every((target) => target.state === "queued") ? "waits" : "under way";
 }

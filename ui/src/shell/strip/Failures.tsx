@@ -107,7 +107,7 @@ function Failure({ failure }: { failure: OperationOut }) {
         icon="check"
         busy={dismissing.isPending}
         aria-label={`Dismiss the failed ${what}`}
-        onClick={() => dismissing.mutate()}
+        onClick={() => dismissing.dismiss()}
       >
         Dismiss
       </Button>

@@ -74,6 +74,8 @@ class Fetches:
         self._clock = clock
         self._tasks = Tasks("fetches", on_crash)
         self._running: dict[str, Fetch] = {}
+        # Since when an operation has missed files that its nodes wait for.
+        self._lost_since: dict[OperationId, float] = {}
         self.call: Callable[[OperationId], None] = lambda _: None
 
     def look(self, operation_id: OperationId, model: Model) -> Fetch:
@@ -92,6 +94,14 @@ class Fetches:
         """Whether a fetch runs, or has ended and was not looked at yet, for this operation."""
         return any(operation_id in fetch.wanted_by for fetch in self._running.values())
 
+    def is_lost_for(self, operation_id: OperationId, seconds: float, *, is_lost: bool) -> bool:
+        """Note whether files of an operation are lost now; whether they have been all the time for so long."""
+        if not is_lost:
+            self._lost_since.pop(operation_id, None)
+            return False
+        now = self._clock.monotonic()
+        return now - self._lost_since.setdefault(operation_id, now) >= seconds
+
     def forget(self, fetch: Fetch) -> None:
         """Its end has been seen: the next look begins anew."""
         if self._running.get(fetch.model) is fetch:
@@ -99,6 +109,7 @@ class Fetches:
 
     def stop(self, operation_id: OperationId) -> None:
         """This operation does not want it any more; nobody does: it is cancelled."""
+        self._lost_since.pop(operation_id, None)
         for fetch in list(self._running.values()):
             fetch.wanted_by.discard(operation_id)
             if not fetch.wanted_by:
@@ -111,7 +122,8 @@ class Fetches:
 
     def keep(self, held: frozenset[OperationId]) -> None:
         """Of operations that this frontend holds no longer, nothing is wanted."""
-        for key in {key for fetch in self._running.values() for key in fetch.wanted_by} - held:
+        wanted = {key for fetch in self._running.values() for key in fetch.wanted_by}
+        for key in (wanted | self._lost_since.keys()) - held:
             self.stop(key)
 
     async def close(self) -> None:

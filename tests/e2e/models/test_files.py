@@ -52,3 +52,17 @@ async def test_load_completes_when_its_worker_restarts_while_it_fetches(slow: Mo
     assert (slow.disk("worker-1") / "blobs" / sha256).read_bytes() == body
     await slow.answers("large")
     await slow.forget("large")
+
+
+@pytest.mark.behaviour("LOAD-12")
+async def test_load_completes_when_the_library_loses_the_file_in_the_middle(slow: Models) -> None:
+    body = os.urandom(56 * MIB)
+    sha256 = hashlib.sha256(body).hexdigest()
+    await slow.put("large", files=slow.file("large.bin", body))
+    operation = await slow.load("large")
+    await until_half_fetched(slow, sha256)
+    (slow.cluster.folder / "library" / "blobs" / sha256[:2] / sha256).unlink()
+    await slow.becomes(operation, "completed")
+    assert (slow.disk("worker-1") / "blobs" / sha256).read_bytes() == body
+    await slow.answers("large")
+    await slow.forget("large")

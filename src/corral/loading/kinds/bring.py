@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -13,7 +13,14 @@ from corral.domain.node import Node, NodeId
 from corral.domain.operation import Fault, JobId, OperationKind, Target, TargetState
 from corral.loading.fleet import Registry
 from corral.loading.kinds.commands import Places, stage_command
-from corral.loading.kinds.files import FileNeeds, are_known, is_over, is_somewhere
+from corral.loading.kinds.files import (
+    FileNeeds,
+    are_known,
+    ends_of_cut_off,
+    is_over,
+    is_somewhere,
+    with_guard,
+)
 from corral.loading.kinds.view import (
     Next,
     View,
@@ -111,10 +118,15 @@ class BringKind:
             return await give_up(tx, view, Fault(code=EDITED, text=text))
         over = is_over(view.operation.deadline_at, view.now)
         ends = [(t, end) for t in view.open if (end := end_of(t, view.nodes.get(t.node), is_over=over)) is not None]
+        loss = await self.files.find_loss(tx, view, model)
+        ends = ends or ends_of_cut_off(loss)
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends)
         if not view.open:
             return Next(verdict=self._ending(view), moved=moved)
+        fetch = await self.files.restore(tx, view, model, loss)
+        if fetch is not None and fetch.verdict.fault is not None:
+            return replace(fetch, moved=fetch.moved | moved)
         works: list[Work] = []
         moments: list[datetime] = []
         for target in view.open:
@@ -132,7 +144,7 @@ class BringKind:
             moments.append(max(view.operation.deadline_at, view.now))
         words = f"Getting the files of {model.name} to {len(view.open)} of {len(view.operation.targets)} nodes"
         verdict = running(view, words, next_at=min(moments, default=None))
-        return Next(verdict=verdict, works=tuple(works), moved=moved)
+        return with_guard(Next(verdict=verdict, works=tuple(works), moved=moved), view, model, fetch)
 
     def _ending(self, view: View) -> Verdict:
         failures = [target for target in view.operation.targets if target.state is TargetState.ERROR]

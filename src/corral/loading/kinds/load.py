@@ -18,7 +18,14 @@ from corral.domain.node import NodeId
 from corral.domain.operation import Fault, Phase, Progress, Target, TargetState
 from corral.domain.replica import Replica, ReplicaState
 from corral.loading.kinds.commands import Places, load_command
-from corral.loading.kinds.files import FileNeeds, are_known, is_over, is_somewhere
+from corral.loading.kinds.files import (
+    FileNeeds,
+    are_known,
+    ends_of_cut_off,
+    is_over,
+    is_somewhere,
+    with_guard,
+)
 from corral.loading.kinds.view import (
     Next,
     Patience,
@@ -73,7 +80,8 @@ class LoadKind:
         over = is_over(view.operation.deadline_at, view.now)
         there = await _still_there(tx, view)
         found = [(t, end_of(t, view.nodes.get(t.node), is_over=over) or _in_vain(t, there)) for t in view.open]
-        ends = [(target, end) for target, end in found if end is not None]
+        loss = await self.files.find_loss(tx, view, model)
+        ends = [(target, end) for target, end in found if end is not None] or ends_of_cut_off(loss)
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends)
         if _lacking(view):
@@ -82,7 +90,10 @@ class LoadKind:
                 return replace(waiting, moved=moved | waiting.moved)
             view = await reread(tx, view)
             there = await _still_there(tx, view)
-        return self._go_on(view, model, there, moved)
+        fetch = await self.files.restore(tx, view, model, loss)
+        if fetch is not None and fetch.verdict.fault is not None:
+            return replace(fetch, moved=fetch.moved | moved)
+        return with_guard(self._go_on(view, model, there, moved), view, model, fetch)
 
     async def _find_place(self, tx: Transaction, view: View, model: Model) -> Next | None:
         """None if nodes were chosen. Else what is waited for, or why there is no place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.api.operations import assert_envelope
 from tests.library.origins import Heard
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import PretendNode, joined
+from tests.support.waiting import eventually
 
 CONTENT = bytes(range(256)) * 40_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -288,3 +290,70 @@ async def test_a_frontend_takes_what_was_sent_to_another_one_and_nobody_else_rea
 async def test_what_no_frontend_holds_is_said_to_be_missing(library: RunningFrontend) -> None:
     with pytest.raises(NotFound, match="was never sent here"):
         await make_model(library, "chat", SHA256)
+
+
+def flip(library: RunningFrontend) -> None:
+    """One bit of the library's copy, without a trace in its size and time."""
+    path = library.core.library.path(SHA256)
+    assert path is not None
+    before = path.stat()
+    path.write_bytes(CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.behaviour("LIB-15")
+async def test_report_of_wrong_bytes_makes_the_frontend_drop_its_damaged_copy(library: RunningFrontend) -> None:
+    await send(library)
+    node = await joined(library)
+    flip(library)
+
+    async def is_dropped() -> bool:
+        status, answer = await node.call("POST", f"/blobs/{SHA256}/damage")
+        assert status == 200
+        return answer["is_right"] is False
+
+    await eventually(is_dropped)
+    assert (await get(node, f"/blobs/{SHA256}"))[0] == 404
+    # What is sent again is there again.
+    assert (await send(library))[0] == 200
+    assert (await get(node, f"/blobs/{SHA256}"))[1] == CONTENT
+
+
+@pytest.mark.behaviour("LIB-15")
+async def test_report_of_wrong_bytes_is_taken_from_approved_nodes_only(library: RunningFrontend) -> None:
+    await send(library)
+    node = await joined(library)
+    url = f"{library.url}/api/node/{node.id}/blobs/{SHA256}/damage"
+    async with library.http.post(url, headers={"Authorization": "Bearer cn_wrong"}) as answer:
+        assert answer.status == 401
+    status, answer = await node.call("POST", f"/blobs/{'0' * 64}/damage")
+    assert (status, answer["error"]["code"]) == (404, "blob_not_found")
+
+
+@pytest.mark.behaviour("LIB-16")
+async def test_readiness_names_an_upload_that_is_damaged_until_it_is_sent_again(library: RunningFrontend) -> None:
+    await send(library)
+    await make_model(library, "voice", SHA256)
+    node = await joined(library)
+    flip(library)
+    await node.call("POST", f"/blobs/{SHA256}/damage")
+
+    async def sentences() -> list[str]:
+        _, answer = await library.call("GET", "/readyz", key=None)
+        return [sentence for sentence in answer["degraded"] if "voice" in sentence]
+
+    (sentence,) = await eventually(sentences)
+    assert f"PUT /api/files/{SHA256}" in sentence
+    await send(library)
+    assert await sentences() == []
+
+
+@pytest.mark.behaviour("LIB-15")
+async def test_copy_that_is_too_short_is_not_served(library: RunningFrontend) -> None:
+    await send(library)
+    node = await joined(library)
+    path = library.core.library.path(SHA256)
+    assert path is not None
+    os.truncate(path, 1000)
+    status, answer = await node.call("GET", f"/blobs/{SHA256}")
+    assert (status, answer["error"]["code"]) == (404, "blob_not_here")

@@ -61,5 +61,6 @@ class Scene:
             return [tuple(row) for row in await tx.execute(text(statement))]
 
     def on_disk(self) -> list[str]:
-        """Everything below the folder that is a file."""
-        return sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())
+        """Everything below the folder that is a file, except for the notes of contents."""
+        files = [path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".json"]
+        return sorted(path.relative_to(self.folder).as_posix() for path in files)

@@ -175,6 +175,8 @@ class FakeLibrary:
     fails: list[Exception] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     forgotten: int = 0
+    # Contents that it finds damaged when it looks at them.
+    damaged: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -197,6 +199,10 @@ class FakeLibrary:
 
     async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
         return ()
+
+    async def drop_damaged(self, sha256s: Collection[str]) -> None:
+        for sha256 in self.damaged & set(sha256s):
+            await sql(self.database, "DELETE FROM library_files WHERE sha256 = :s", s=sha256)
 
     async def forget_unused(self) -> None:
         self.forgotten += 1

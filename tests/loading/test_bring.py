@@ -256,3 +256,14 @@ async def test_blobs_of_a_frontend_that_is_gone_are_not_counted_on(
     await sql(database, "UPDATE library_files SET holder = 'frontend-9', is_shared = false")
     await ended(frontend, await ask(frontend, kind="install"))
     assert frontend.library.entered == ["chat", "chat"]
+
+
+@pytest.mark.behaviour("LIB-15")
+async def test_install_of_a_model_whose_copy_is_damaged_fetches_it_again(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await put_model(database, files=("model.gguf",))
+    await ended(frontend, await ask(frontend, kind="install"))
+    frontend.library.damaged = {sha_of("model.gguf")}
+    seen = await ended(frontend, await ask(frontend, kind="install"))
+    assert (seen.state, frontend.library.entered) == ("completed", ["chat", "chat"])

@@ -19,7 +19,15 @@ from corral.store.files import Held
 from corral.transfer.inbox import Answer, Inbox, Upload
 from corral.transfer.tickets import verify_ticket
 from corral.wire.errors import ErrorOut
-from corral.wire.files import CollectedFileOut, FileOut, FilesCollectedOut, FilesOut, FileTakenOut, HolderOut
+from corral.wire.files import (
+    CollectedFileOut,
+    CopyCheckOut,
+    FileOut,
+    FilesCollectedOut,
+    FilesOut,
+    FileTakenOut,
+    HolderOut,
+)
 
 router = APIRouter(tags=["files"])
 Sha256 = Annotated[str, Path(pattern="^[0-9a-fA-F]{64}$", description="64 hexadecimal digits.")]
@@ -94,6 +102,15 @@ async def read_chunks(request: Request, parts: PartsIn, node_id: str, sha256: Sh
     return Response(blob.chunks, headers=_headers(blob), media_type="application/octet-stream")
 
 
+@router.post("/api/node/{node_id}/blobs/{sha256}/damage", tags=["node self-service"])
+async def report_damage(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> CopyCheckOut:
+    """Reports that bytes of a content which this frontend gave were wrong. It hashes its copy, at most once in
+    ten minutes; a damaged one is thrown away and fetched again from its source."""
+    await _approved(request, parts, node_id)
+    blob = await parts.library.blob(sha256.lower())
+    return CopyCheckOut(is_right=parts.library.report_damage(blob.sha256))
+
+
 async def _approved(request: Request, parts: Parts, node_id: str) -> None:
     """A node that was approved; or a peer of this frontend, in the place of a node, with a ticket of theirs."""
     if node_id == FRONTENDS:
@@ -115,7 +132,7 @@ async def _held(request: Request, parts: Parts, node_id: str, sha256: str) -> Bl
     await _approved(request, parts, node_id)
     wanted = sha256.lower()
     blob = await parts.library.blob(wanted)
-    if parts.library.path(wanted) is not None:
+    if parts.library.can_serve(blob):
         return blob
     holders = [holder.name for holder in await parts.library.missed(wanted)]
     places = await parts.library.places_for((wanted,))

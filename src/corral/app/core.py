@@ -96,6 +96,7 @@ RETRY_S = 0.2
 FEED_INTERVAL_S = 1.0
 PRESENCE_INTERVAL_S = 5.0
 PRUNE_INTERVAL_S = 600.0
+LOST_UPLOADS_INTERVAL_S = 30.0
 COUNT_INTERVAL_S = 15.0
 
 
@@ -132,6 +133,7 @@ class Core:
             request_upgrade=self._request_upgrade if options.upgrades_by_itself else None,
         )
         self.library = self._make_library()
+        self.health.add(self.library.trouble)
         self.loading = self._make_loading()
         self.admission = Admission(world.database, self.catalog, world.ids, others={"model": self.loading.loads.again})
         self.deltas = Deltas(world.bus, options.frontend_id)
@@ -282,6 +284,7 @@ class Core:
         )
         self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
         self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
+        self.upload_loop = self._loop("lost uploads", LOST_UPLOADS_INTERVAL_S, self.library.find_lost)
         self.count_loop = self._loop("numbers", COUNT_INTERVAL_S, self._count)
         self.limit_loop = self._loop("limits", limiting.INTERVAL_S, self.limits.tick)
         self.limits.on_new = self.limit_loop.wake
@@ -308,6 +311,7 @@ class Core:
             self.model_gallery_loop,
             self.upgrade_loop,
             self.library_loop,
+            self.upload_loop,
             self.count_loop,
             self.limit_loop,
             self.use_loop,

@@ -21,6 +21,7 @@ from corral.domain.errors import Conflict, NotFound, Unavailable
 from corral.domain.model import CHUNK_BYTES, Blob, ModelFacts, ModelFile, StoredFile
 from corral.library.entering import Entering
 from corral.library.facts import facts_of
+from corral.library.inspector import CopyInspector, InspectorDeps
 from corral.library.report import Sum
 from corral.library.serving import read_file
 from corral.library.shelf import INCOMING_LIFE_S, Shelf, disk_free
@@ -34,9 +35,9 @@ from corral.store import files as file_store
 from corral.store import models as model_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database, is_storable
-from corral.store.files import Held, Holder
+from corral.store.files import Held, Holder, LostUpload
 from corral.transfer.inbox import Inbox
-from corral.transfer.threads import in_thread
+from corral.transfer.threads import Stop, in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -117,6 +118,17 @@ class Library:
         # Contents that somebody is about to register: not to be collected now.
         self._pins: Counter[str] = Counter()
         self._memory = _Memory()
+        self._inspector = CopyInspector(
+            self._shelf,
+            InspectorDeps(
+                clock=clock,
+                find_blob=self.blob,
+                drop_own=lambda sha256: self._drop(self._own, sha256),
+                drop_stored=lambda sha256: self._drop(self._stored, sha256),
+                storage=storage,
+            ),
+        )
+        self._lost: tuple[LostUpload, ...] = ()
         self._entering = (
             Entering(self._shelf, origins, storage, known=self._known, peers=self._from_peers) if self._shelf else None
         )
@@ -150,6 +162,7 @@ class Library:
 
     async def stop(self) -> None:
         """End what is being fetched; its bytes stay. Others do not look here any more."""
+        await self._inspector.close()
         if self._entering is not None:
             await self._entering.close()
         if self._shelf is not None and not self._own.is_shared:
@@ -185,7 +198,25 @@ class Library:
             # Only what is new to it: saying it again would make it look fresh.
             known = await file_store.list_holders(tx, held)
             await file_store.put_holder(tx, [one for one in held if self._own not in known.get(one, ())], self._own)
+        await self._look_through({sha256: sizes[sha256] for sha256 in held})
         return len(held)
+
+    async def _look_through(self, sizes: Mapping[str, int]) -> None:
+        """Have copies hashed that were touched since they were noted. One of an older version is noted as it is."""
+        shelf = self.shelf
+
+        def find_changed(stop: Stop) -> list[str]:
+            changed = []
+            for sha256, size_bytes in sizes.items():
+                stop.check()
+                if shelf.has_note(sha256) and not shelf.is_as_noted(sha256, size_bytes):
+                    changed.append(sha256)
+                elif not shelf.has_note(sha256):
+                    shelf.note(sha256)
+            return changed
+
+        for sha256 in await in_thread(find_changed):
+            self._inspector.inspect(sha256)
 
     # --- what is held ---
 
@@ -199,13 +230,66 @@ class Library:
 
     async def holds(self, sha256s: Collection[str]) -> frozenset[str]:
         """Which of these can be had from here or from the storage."""
-        missing = {sha256 for sha256 in sha256s if self.path(sha256) is None}
+        missing = {sha256 for sha256 in sha256s if not await self._is_intact(sha256)}
         held = frozenset(sha256s) - missing
         if not missing or self._stored is None:
             return held
         async with self._database.transaction() as tx:
             holders = await file_store.list_holders(tx, missing)
         return held | {sha256 for sha256, those in holders.items() if self._stored in those}
+
+    async def _is_intact(self, sha256: str) -> bool:
+        """Whether a right copy is in this frontend's folder. One that the registry does not know is taken for right
+        until somebody wants it: see `_known`."""
+        if self.path(sha256) is None:
+            return False
+        async with self._database.transaction() as tx:
+            blob = await file_store.find_blob(tx, sha256)
+        return blob is None or await self._inspector.is_intact(blob)
+
+    async def drop_damaged(self, sha256s: Collection[str]) -> None:
+        """Look at this frontend's copies of these contents; those that are damaged or gone are not held any more."""
+        for sha256 in sha256s if self._shelf is not None else ():
+            if not await self._is_intact(sha256):
+                await self.missed(sha256)
+
+    def can_serve(self, blob: Blob) -> bool:
+        """Whether a copy of this size is here. One that was touched is served, as nodes verify what they get, and is
+        looked at meanwhile."""
+        path = self.path(blob.sha256)
+        if path is None:
+            return False
+        if not self._inspector.is_as_noted(blob):
+            self._inspector.inspect(blob.sha256)
+        return path.stat().st_size == blob.size_bytes
+
+    def report_damage(self, sha256: str) -> bool | None:
+        """A node was given wrong bytes of a content: hash this frontend's copies, at most once in ten minutes. Whether
+        they are right; None as long as that is not known."""
+        return self._inspector.inspect(sha256)
+
+    async def _drop(self, holder: Holder | None, sha256: str) -> None:
+        if holder is not None:
+            async with self._database.transaction() as tx:
+                await file_store.drop_holder(tx, holder, (sha256,))
+        await self.find_lost()
+
+    async def find_lost(self) -> int:
+        """Look for files that were sent by hand and that no library holds any more; how many there are."""
+        async with self._database.transaction() as tx:
+            self._lost = tuple(await file_store.list_lost_uploads(tx, self._own))
+        return len(self._lost)
+
+    def trouble(self) -> str | None:
+        """What people have to send again, as a sentence."""
+        if not self._lost:
+            return None
+        first, more = self._lost[0], len(self._lost) - 1
+        others = f", and {more} more such {'file' if more == 1 else 'files'}" if more else ""
+        return (
+            f"{first.path} of model {first.model} was sent by hand and no library has it any more{others}: send it "
+            f"again with `corral models import`, or PUT /api/files/{first.sha256}."
+        )
 
     async def holders(self, sha256: str) -> tuple[Holder, ...]:
         """Everybody who is registered to hold it."""
@@ -219,8 +303,7 @@ class Library:
         if self._own not in found:
             return found
         log.warning("a file of the library is lost", sha256=sha256)
-        async with self._database.transaction() as tx:
-            await file_store.drop_holder(tx, self._own, (sha256,))
+        await self._drop(self._own, sha256)
         return tuple(holder for holder in found if holder != self._own)
 
     async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
@@ -292,6 +375,7 @@ class Library:
             )
             facts = await facts_of(stored, entry, self.path, self._storage)
             await self._register(model, files, blobs, stored, facts)
+            self._forget_inspections(blobs)
             await self._leave_to_storage(blobs)
         return stored
 
@@ -341,8 +425,15 @@ class Library:
             blob = await self._known(sha256) or await self._door.take(path, sha256)
             async with self._database.transaction() as tx:
                 await file_store.put_blobs(tx, (blob,), self._holder)
+            self._forget_inspections((blob,))
             await self._leave_to_storage((blob,))
+        if self._lost:
+            await self.find_lost()
         return blob
+
+    def _forget_inspections(self, blobs: Sequence[Blob]) -> None:
+        for blob in blobs:
+            self._inspector.forget(blob.sha256)
 
     async def _leave_to_storage(self, blobs: Sequence[Blob]) -> None:
         """With a storage, the folder is only where files pass through."""
@@ -411,6 +502,10 @@ class Library:
         """Throw away what has been held for no model for a long time; how many files."""
         if self._shelf is None:
             return 0
+        async with self._database.transaction() as tx:
+            sizes = await file_store.list_sizes(tx)
+        there = await in_thread(lambda _stop: {entry.sha256 for entry in self.shelf.contents()})
+        await self._look_through({sha256: size for sha256, size in sizes.items() if sha256 in there})
         # Parts of files that an admin began to send and never went on with.
         old = await Inbox(self._shelf.uploads).collect(self._clock.wall().timestamp() - INCOMING_LIFE_S)
         return len(old) + len((await self.collect(older_than_s=LONG_GRACE_S)).files)

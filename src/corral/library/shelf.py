@@ -1,6 +1,7 @@
 """The folder of a library.
 
     blobs/ab/<sha256>     contents that are complete and right
+    blobs/ab/<sha256>.json  the size and time that a content had when it was last hashed
     incoming/<name>/      what is being fetched: bytes that survive a crash, and are gone on with
     uploads/              what admins are sending
 
@@ -11,6 +12,7 @@ afterwards. Everything here is slow work for a thread, except `path`.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +24,7 @@ from corral.domain.model import Blob
 from corral.runtime.disk import sync
 from corral.transfer.chunks import ChunkHasher, check_sha256
 from corral.transfer.faults import told_when_full
-from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER
+from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER, write_json
 from corral.transfer.threads import Stop
 
 READ_BYTES = 1024 * 1024
@@ -52,6 +54,7 @@ class Shelf:
         self._free_bytes = free_bytes
         self._folder_mode = 0o755 if is_open_to_workers else PRIVATE_FOLDER
         self._file_mode = 0o644 if is_open_to_workers else PRIVATE_FILE
+        self._noted: dict[str, tuple[int, int] | None] = {}
 
     @property
     def folder(self) -> Path:
@@ -136,13 +139,49 @@ class Shelf:
             return None
         blob = _pass_over([path], None, stop, lambda _: None)
         if blob.sha256 == sha256:
+            self.note(sha256)
             return blob
-        path.unlink(missing_ok=True)
+        self.remove(sha256)
         return None
+
+    def verify(self, blob: Blob, stop: Stop) -> bool:
+        """Hash the copy of a content as it lies here. A wrong one is thrown away."""
+        path = self._place(blob.sha256)
+        try:
+            is_right = path.stat().st_size == blob.size_bytes and self.hash(blob.sha256, stop) is not None
+        except FileNotFoundError:
+            return False
+        if not is_right:
+            self.remove(blob.sha256)
+        return is_right
+
+    def is_as_noted(self, sha256: str, size_bytes: int) -> bool:
+        """Whether a content lies here with the size and time of its note."""
+        found = self._stamp(sha256)
+        if found is None or found[0] != size_bytes:
+            return False
+        if self._noted.get(sha256) != found:
+            # Another frontend may have written the note of a shared folder.
+            self._noted[sha256] = self._read_note(sha256)
+        return self._noted[sha256] == found
+
+    def has_note(self, sha256: str) -> bool:
+        return self._note(sha256).exists()
+
+    def note(self, sha256: str) -> None:
+        """Write down the size and time of a content that is right."""
+        found = self._stamp(sha256)
+        if found is not None:
+            self._noted[sha256] = found
+            path = self._note(sha256)
+            write_json(path, {"size": found[0], "mtime_ns": found[1]})
+            path.chmod(self._file_mode)
 
     def remove(self, sha256: str) -> int:
         """How many bytes that gave back."""
         path = self._place(sha256)
+        self._noted.pop(sha256, None)
+        self._note(sha256).unlink(missing_ok=True)
         try:
             size = path.stat().st_size
             path.unlink()
@@ -179,6 +218,25 @@ class Shelf:
         sync(path)
         path.replace(target)
         sync(target.parent)
+        self.note(sha256)
+
+    def _stamp(self, sha256: str) -> tuple[int, int] | None:
+        try:
+            found = self._place(sha256).stat()
+        except OSError:
+            return None
+        return found.st_size, found.st_mtime_ns
+
+    def _read_note(self, sha256: str) -> tuple[int, int] | None:
+        try:
+            note = json.loads(self._note(sha256).read_text(encoding="utf-8"))
+            return int(note["size"]), int(note["mtime_ns"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _note(self, sha256: str) -> Path:
+        place = self._place(sha256)
+        return place.with_name(f"{place.name}.json")
 
     def _place(self, sha256: str) -> Path:
         name = check_sha256(sha256)

@@ -8,9 +8,11 @@ another frontend that takes the operation over begins its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
+
+import structlog
 
 from corral.domain.errors import CorralError
 from corral.domain.model import Model, ModelFile
@@ -20,6 +22,8 @@ from corral.ports.library import ModelLibrary
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
 
 # How long to wait before trying a source again that did not answer; then it has failed.
 PAUSES_S = (2.0, 10.0, 30.0)
@@ -76,6 +80,8 @@ class Fetches:
         self._running: dict[str, Fetch] = {}
         # Since when an operation has missed files that its nodes wait for.
         self._lost_since: dict[OperationId, float] = {}
+        # Looks at the copies of an operation's files, done or not.
+        self._checks: dict[OperationId, asyncio.Task[None]] = {}
         self.call: Callable[[OperationId], None] = lambda _: None
 
     def look(self, operation_id: OperationId, model: Model) -> Fetch:
@@ -94,6 +100,20 @@ class Fetches:
         """Whether a fetch runs, or has ended and was not looked at yet, for this operation."""
         return any(operation_id in fetch.wanted_by for fetch in self._running.values())
 
+    def check(self, operation_id: OperationId, sha256s: Collection[str]) -> bool:
+        """Have this frontend's copies of contents looked at, once for an operation; whether that is done."""
+        task = self._checks.get(operation_id)
+        if task is None:
+            task = self._tasks.start(self._check(operation_id, sha256s), name=f"check for {operation_id}")
+            self._checks[operation_id] = task
+        return task.done()
+
+    async def _check(self, operation_id: OperationId, sha256s: Collection[str]) -> None:
+        outcome = await attempt(lambda: self._library.drop_damaged(sha256s))
+        if isinstance(outcome, Failed):
+            log.warning("the library's copies could not be looked at", problem=outcome.sentence)
+        self.call(operation_id)
+
     def is_lost_for(self, operation_id: OperationId, seconds: float, *, is_lost: bool) -> bool:
         """Note whether files of an operation are lost now; whether they have been all the time for so long."""
         if not is_lost:
@@ -110,6 +130,9 @@ class Fetches:
     def stop(self, operation_id: OperationId) -> None:
         """This operation does not want it any more; nobody does: it is cancelled."""
         self._lost_since.pop(operation_id, None)
+        check = self._checks.pop(operation_id, None)
+        if check is not None:
+            check.cancel()
         for fetch in list(self._running.values()):
             fetch.wanted_by.discard(operation_id)
             if not fetch.wanted_by:
@@ -123,7 +146,7 @@ class Fetches:
     def keep(self, held: frozenset[OperationId]) -> None:
         """Of operations that this frontend holds no longer, nothing is wanted."""
         wanted = {key for fetch in self._running.values() for key in fetch.wanted_by}
-        for key in (wanted | self._lost_since.keys()) - held:
+        for key in (wanted | self._lost_since.keys() | self._checks.keys()) - held:
             self.stop(key)
 
     async def close(self) -> None:

@@ -34,6 +34,11 @@ class ModelLibrary(Protocol):
         the frontends whose libraries hold them."""
         ...
 
+    async def drop_damaged(self, sha256s: Collection[str]) -> None:
+        """Look at this frontend's copies of contents, and hash those that were touched since they were noted. Damaged
+        ones are thrown away and not held any more."""
+        ...
+
     async def forget_unused(self) -> None:
         """Contents that no model has any more may go."""
         ...
@@ -49,6 +54,9 @@ class NoLibrary:
     async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
         del sha256s
         return ()
+
+    async def drop_damaged(self, sha256s: Collection[str]) -> None:
+        del sha256s
 
     async def forget_unused(self) -> None:
         return

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, func, literal, select
+from sqlalchemy import Text, cast, delete, exists, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.model import Blob
 from corral.store import outbox
 from corral.store.database import Transaction
-from corral.store.model_schema import blobs, library_files, model_files
+from corral.store.model_schema import blobs, library_files, model_files, models
 from corral.store.schema import frontends
 
 # How many contents one statement speaks of.
@@ -41,6 +41,15 @@ class Held:
     created_at: datetime
     holders: tuple[Holder, ...] = ()
     models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostUpload:
+    """A file of a model that somebody has sent, and that no library holds."""
+
+    model: str
+    path: str
+    sha256: str
 
 
 async def put_blobs(tx: Transaction, contents: Collection[Blob], holder: Holder) -> None:
@@ -142,6 +151,28 @@ async def list_libraries(tx: Transaction, sha256s: Collection[str]) -> dict[tupl
     for row in rows:
         found.setdefault((row.host, row.port), set()).add(row.sha256)
     return found
+
+
+async def list_lost_uploads(tx: Transaction, own: Holder) -> list[LostUpload]:
+    """Files of models that were sent by hand and that no frontend which is there holds, nor what they share. `own` is
+    the asker's library, which is there."""
+    seen_at = frontends.c.seen_at > func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, _ALIVE_S)
+    alive = select(frontends.c.id).where(seen_at)
+    is_held = exists(
+        select(literal(1)).where(
+            library_files.c.sha256 == model_files.c.sha256,
+            library_files.c.is_shared | (library_files.c.holder == own.name) | library_files.c.holder.in_(alive),
+        )
+    )
+    was_sent = func.strpos(cast(models.c.config, Text), func.concat("upload:", model_files.c.sha256)) > 0
+    rows = await tx.execute(
+        select(model_files.c.model, model_files.c.path, model_files.c.sha256)
+        .join_from(model_files, models, models.c.name == model_files.c.model)
+        .where(~is_held, was_sent)
+        .order_by(model_files.c.model, model_files.c.path)
+        .limit(100)
+    )
+    return [LostUpload(model=row.model, path=row.path, sha256=row.sha256) for row in rows]
 
 
 async def list_held(tx: Transaction, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[Held]:

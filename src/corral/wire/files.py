@@ -35,6 +35,12 @@ class FileTakenOut(Lenient):
     size_bytes: int
 
 
+class CopyCheckOut(Lenient):
+    """What a frontend knows of its own copy of a content."""
+
+    is_right: bool | None = Field(description="Whether its bytes are right; null: they are being looked at.")
+
+
 class CollectedFileOut(Lenient):
     sha256: str
     size_bytes: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,21 @@ from tests.e2e.models.scene import Models, models_of
 pytestmark = pytest.mark.timeout(240)
 
 MIB = 1024 * 1024
+
+
+def flip(path: Path) -> None:
+    """One bit, as a failing disk does it: neither size nor time changes."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(before.st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(before.st_size // 2)
+        file.write(bytes([byte ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 1000)
 
 
 @pytest.fixture
@@ -66,3 +81,23 @@ async def test_load_completes_when_the_library_loses_the_file_in_the_middle(slow
     assert (slow.disk("worker-1") / "blobs" / sha256).read_bytes() == body
     await slow.answers("large")
     await slow.forget("large")
+
+
+@pytest.mark.behaviour("FLT-49", "LIB-15")
+@pytest.mark.parametrize("harm", [flip, cut], ids=["flipped", "cut"])
+async def test_load_completes_when_the_copy_of_the_library_is_damaged(
+    slow: Models, harm: Callable[[Path], None]
+) -> None:
+    body = os.urandom(9 * MIB)
+    sha256 = hashlib.sha256(body).hexdigest()
+    copy = slow.cluster.folder / "library" / "blobs" / sha256[:2] / sha256
+    await slow.put("damaged", files=slow.file("damaged.bin", body))
+    status, installing = await slow.call("POST", "/api/models/install/damaged", {})
+    assert status in (200, 202), installing
+    await slow.becomes(str(installing["id"]), "completed")
+    harm(copy)
+    await slow.becomes(await slow.load("damaged"), "completed")
+    assert (slow.disk("worker-1") / "blobs" / sha256).read_bytes() == body
+    assert copy.read_bytes() == body
+    await slow.answers("damaged")
+    await slow.forget("damaged")

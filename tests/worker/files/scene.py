@@ -107,6 +107,9 @@ class PretendLibrary:
     is_away: bool = False
     # Promises to keep the connection, and closes it after every answer.
     closes: bool = False
+    # What it says of its copy when wrong bytes are reported, one for each report; none: it is an older frontend.
+    verdicts: list[bool | None] = field(default_factory=list)
+    reports: int = 0
     # Set: bytes of later chunks wait.
     gate: asyncio.Event | None = None
     open_until: int = 0
@@ -129,6 +132,7 @@ class PretendLibrary:
         application = web.Application()
         application.router.add_get("/api/node/{node}/blobs/{sha256}", self._bytes)
         application.router.add_get("/api/node/{node}/blobs/{sha256}/chunks", self._chunks)
+        application.router.add_post("/api/node/{node}/blobs/{sha256}/damage", self._damage)
         # The same as an address of storage, without anything to show.
         application.router.add_get("/storage/{sha256}", self._bytes)
         application.router.add_get("/peer/v1/blobs/{sha256}", self._bytes)
@@ -143,6 +147,11 @@ class PretendLibrary:
         if body is None or self.is_away:
             return web.Response(status=503 if self.is_away else 404)
         return web.Response(body=blob_of(body).chunks)
+
+    async def _damage(self, request: web.Request) -> web.StreamResponse:
+        assert request.headers["Authorization"] == f"Bearer {CREDENTIAL}"
+        self.reports += 1
+        return web.json_response({"is_right": self.verdicts.pop(0)}) if self.verdicts else web.Response(status=404)
 
     async def _bytes(self, request: web.Request) -> web.StreamResponse:
         if request.path.startswith("/api/"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -423,3 +424,60 @@ async def test_transfer_without_any_place_fails_as_source_unavailable(scene: Sce
     with pytest.raises(SourceFailed) as caught:
         await node.have(item(some_bytes(1000, seed=3)), places=(LIBRARY,))
     assert caught.value.slug == "source_unavailable"
+
+
+@pytest.mark.behaviour("FILE-3b")
+@both_ways
+async def test_library_that_told_a_wrong_chunk_is_asked_again_after_it_has_looked_at_its_copy(
+    scene: Scene, options: PullOptions
+) -> None:
+    scene.library.put(BODY)
+    scene.library.faults = {1: [wrong, wrong]}
+    scene.library.verdicts = [None, False]
+    node = await scene.node(options=replace(options, parallel=1))
+    folder = await node.have(item(BODY), places=(LIBRARY,))
+    assert (folder / "model.gguf").read_bytes() == BODY
+    assert scene.library.reports == 2
+
+
+@pytest.mark.behaviour("FILE-3b")
+async def test_wrong_bytes_of_the_storage_are_reported_to_the_library(scene: Scene) -> None:
+    small = some_bytes(1000, seed=3)
+    storage = await scene.another_library()
+    storage.put(small)
+    storage.faults = {0: [wrong]}
+    scene.library.has_no_bytes = True
+    scene.library.verdicts = [False]
+    node = await scene.node()
+    place = BlobPlace(kind="storage", url=f"{storage.url}/storage/{item(small).sha256}")
+    folder = await node.have(item(small), places=(place,))
+    assert (folder / "model.gguf").read_bytes() == small
+    assert scene.library.reports == 1
+
+
+@pytest.mark.behaviour("FILE-3b")
+@pytest.mark.parametrize("verdicts", [[True], []], ids=["copy is right", "older frontend"])
+async def test_transfer_ends_if_the_library_tells_wrong_bytes_and_does_not_mend_them(
+    scene: Scene, verdicts: list[bool | None]
+) -> None:
+    scene.library.put(BODY)
+    scene.library.faults = {1: [wrong] * 9}
+    scene.library.verdicts = verdicts
+    node = await scene.node(options=replace(QUICK, parallel=1))
+    with pytest.raises(TransferFailed) as caught:
+        await node.have(item(BODY), places=(LIBRARY,))
+    assert caught.value.slug == "digest_mismatch"
+
+
+@pytest.mark.behaviour("FILE-12")
+async def test_damaged_file_of_a_shared_library_is_not_linked(scene: Scene, tmp_path: Path) -> None:
+    small = some_bytes(1000, seed=3)
+    sha256 = item(small).sha256
+    shared = tmp_path / "shared" / "blobs" / sha256[:2] / sha256
+    shared.parent.mkdir(parents=True)
+    shared.write_bytes(small[:-1] + b"?")
+    shared.with_name(f"{sha256}.json").write_text(json.dumps({"size": len(small), "mtime_ns": 1}))
+    scene.library.put(small)
+    node = await scene.node(shared_dir=tmp_path / "shared")
+    folder = await node.have(item(small))
+    assert (folder / "model.gguf").read_bytes() == small

@@ -2422,6 +2422,17 @@ export interface components {
             /** Since */
             since?: string | null;
         };
+        /**
+         * CopyCheckOut
+         * @description What a frontend knows of its own copy of a content.
+         */
+        CopyCheckOut: {
+            /**
+             * Is Right
+             * @description Whether its bytes are right; null: they are being looked at.
+             */
+            is_right: boolean | null;
+        };
         /** CredentialsIn */
         CredentialsIn: {
             /** Bus Public Key */
@@ -6271,6 +6282,7 @@ export type CollectedItemOut = components['schemas']['CollectedItemOut'];
 export type CollectedOut = components['schemas']['CollectedOut'];
 export type CompletionIn = components['schemas']['CompletionIn'];
 export type Condition = components['schemas']['Condition'];
+export type CopyCheckOut = components['schemas']['CopyCheckOut'];
 export type CredentialsIn = components['schemas']['CredentialsIn'];
 export type CredentialsOut = components['schemas']['CredentialsOut'];
 export type DiffOut = components['schemas']['DiffOut'];

@@ -14,6 +14,7 @@ from corral.domain.operation import Fault, JobId, OperationKind, Target, TargetS
 from corral.loading.fleet import Registry
 from corral.loading.kinds.commands import Places, stage_command
 from corral.loading.kinds.files import (
+    LOOK_S,
     FileNeeds,
     are_known,
     ends_of_cut_off,
@@ -74,6 +75,8 @@ class BringKind:
         if self.files.is_fetching(view) or not are_known(model):
             fetching = await self.files.look(tx, view, model, share=share)
             return fetching or Next(verdict=running(view, f"The files of {model.name} are there", next_s=0.0))
+        if view.wanted.kind is OperationKind.MODEL_INSTALL and not self.files.are_checked(view, model):
+            return Next(verdict=running(view, f"Looking at the files of {model.name}", next_s=LOOK_S))
         registry = await self.placer.look(tx, model)
         if not is_somewhere(model, registry.in_library, registry.staged):
             return await self.files.look(tx, view, model, share=share)

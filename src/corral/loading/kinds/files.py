@@ -79,6 +79,10 @@ class FileNeeds:
         to be waited for."""
         return await self.look(tx, view, model, share=0.0) if loss.is_total else None
 
+    def are_checked(self, view: View, model: Model) -> bool:
+        """Whether this frontend has looked at its copies of the files for this operation; begun if it has not."""
+        return self.fetches.check(view.operation.id, {file.sha256 for file in model.files or ()})
+
     def is_fetching(self, view: View) -> bool:
         return self.fetches.is_wanted_by(view.operation.id)
 

@@ -1,7 +1,8 @@
 """Where a content can be had, and which place is asked next. No waiting and no network here.
 
-A place that fails is left alone for a while, twice as long each time; one that told a wrong chunk is not asked again. A
-node that is still fetching may not have a chunk yet: as long as it moves, it is worth waiting for.
+A place that fails is left alone for a while, twice as long each time; one that told a wrong chunk is not asked again,
+unless it is the library, which looks at its copy and fetches it anew. A node that is still fetching may not have a
+chunk yet: as long as it moves, it is worth waiting for.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Address:
     # Through a proxy, if there is one: other nodes and the frontends are never behind it.
     is_outside: bool = False
     is_node: bool = False
+    # Where the frontends are told that bytes from here were wrong; empty: nobody is.
+    damage_url: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +131,8 @@ def addresses(places: Iterable[BlobPlace], sha256: str, library: Library) -> lis
         elif place.kind == "storage":
             # A signed address has a query, and is good for one thing only.
             beside = "" if "?" in place.url else f"{place.url}.chunks"
-            found.append(Address(url=place.url, chunks_url=beside, is_outside=True))
+            damage_url = next((each.damage_url for each in _of_library(sha256, library, library.urls)), "")
+            found.append(Address(url=place.url, chunks_url=beside, is_outside=True, damage_url=damage_url))
         elif place.kind == "library":
             found += _of_library(sha256, library, (place.url,) if place.url else library.urls)
     return [*found, *_of_library(sha256, library, library.urls)]
@@ -142,5 +146,5 @@ def _of_library(sha256: str, library: Library, frontends: Iterable[str]) -> list
     found = []
     for frontend in frontends:
         url = f"{frontend.rstrip('/')}/api/node/{quote(node_id, safe='')}/blobs/{sha256}"
-        found.append(Address(url=url, chunks_url=f"{url}/chunks", headers=headers))
+        found.append(Address(url=url, chunks_url=f"{url}/chunks", headers=headers, damage_url=f"{url}/damage"))
     return found

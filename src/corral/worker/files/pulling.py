@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256 as new_sha256
@@ -33,7 +34,7 @@ from corral.transfer.options import Patience
 from corral.transfer.threads import in_thread
 from corral.worker.files.lines import Lines, Wanted
 from corral.worker.files.partial import Partial
-from corral.worker.files.places import Library, Standing, Standings, addresses
+from corral.worker.files.places import Address, Library, Standing, Standings, addresses
 from corral.worker.files.store import BlobStore
 from corral.worker.files.throttle import Throttle
 from corral.worker.files.window import Window
@@ -49,6 +50,7 @@ _AGAIN_S = 0.1
 _BEGIN_S = 3.0
 # How long to wait where no place is known at all.
 _NO_PLACE_S = 0.5
+_ANSWER_BYTES_MAX = 64 * 1024
 # So often a file is fetched that another program changes meanwhile.
 _PASSES_MAX = 3
 _EMPTY = new_sha256(b"").hexdigest()
@@ -264,11 +266,33 @@ class Puller:
             if is_right:
                 break
             log.warning("a wrong chunk was thrown away", place=shown(place.address.url), chunk=index)
-            place.strike(f"{shown(place.address.url)} told wrong bytes")
+            trouble = f"{shown(place.address.url)} told wrong bytes"
+            if await self._is_copy_right(place.address):
+                place.strike(trouble)
+            else:
+                place.failed(f"{trouble}, which was reported", self._clock.monotonic())
         place.good()
         transfer.progress_at = self._clock.monotonic()
         partial.mark(index)
         transfer.tell()
+
+    async def _is_copy_right(self, address: Address) -> bool:
+        """Report wrong bytes to the frontend that they came from. False if it throws its copy away, or is still looking
+        at it: the place is worth asking again."""
+        if not address.damage_url:
+            return True
+        headers = {"Authorization": f"Bearer {self._library.credential}"}
+        try:
+            async with self._direct.ask(address.damage_url, method="POST", headers=headers) as response:
+                if response.status != HTTPStatus.OK:
+                    # An older frontend does not know this question.
+                    return True
+                answer = json.loads(await self._direct.read(address.damage_url, response, _ANSWER_BYTES_MAX))
+        except (SourceFailed, TransferFailed):
+            return False
+        except ValueError:
+            return True
+        return isinstance(answer, dict) and answer.get("is_right") is True
 
     async def _next_place(self, transfer: _Transfer) -> Standing:
         while True:

@@ -127,7 +127,7 @@ class BlobStore:
     async def _take_shared(self, sha256: str, size_bytes: int) -> bool:
         if self._shared_dir is None:
             return False
-        taken = await asyncio.to_thread(self._link_shared, sha256, size_bytes)
+        taken = await in_thread(lambda stop: self._link_shared(sha256, size_bytes, stop))
         if taken:
             self._whole[sha256] = size_bytes
             self.changed()
@@ -303,19 +303,19 @@ class BlobStore:
             # Size and time stay as they were noted: what was changed since is noticed.
             write_note(self._note(sha256), note | {"boot": ""})
 
-    def _link_shared(self, sha256: str, size_bytes: int) -> bool:
+    def _link_shared(self, sha256: str, size_bytes: int, stop: Stop) -> bool:
         assert self._shared_dir is not None, "asked only with a shared folder"
         for layout in _SHARED_LAYOUTS:
             source = self._shared_dir / layout.format(two=sha256[:2], sha256=sha256)
             try:
-                if source.stat().st_size != size_bytes:
+                if source.stat().st_size != size_bytes or not _is_as_library_noted(source, stop):
                     continue
                 path = self.path(sha256)
                 path.unlink(missing_ok=True)
                 link(source, path)
             except OSError:
                 continue
-            # The library has hashed it when it came.
+            # The library has hashed it when it came, or it was hashed just now.
             self._write_note(sha256, boot="")
             return True
         return False
@@ -369,6 +369,14 @@ def _is_leftover(path: Path) -> bool:
         return not note_of(path).exists()
     is_note = path.name.endswith(".part.json")
     return path.name.endswith(".new") or (is_note and not path.with_suffix("").exists())
+
+
+def _is_as_library_noted(source: Path, stop: Stop) -> bool:
+    """Whether a content of the library is as its note says. It is hashed where they differ; older libraries note
+    nothing and are believed."""
+    note, found = _read_note(source.with_name(f"{source.name}.json")), source.stat()
+    is_same = (note.get("size"), note.get("mtime_ns")) == (found.st_size, found.st_mtime_ns)
+    return not note or is_same or sha256_of(source, stop) == source.name
 
 
 def _is_sha256(name: str) -> bool:

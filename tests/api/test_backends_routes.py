@@ -292,6 +292,17 @@ async def test_an_agent_node_has_no_backends_and_gets_none(frontend: RunningFron
     assert_envelope(answer, code="node_is_agent")
 
 
+@pytest.mark.parametrize(("limit", "value"), [("vram-budget", "50%"), ("max-replicas-per-model", 2)])
+async def test_agent_node_refuses_limits_that_are_for_engines(
+    frontend: RunningFrontend, limit: str, value: object
+) -> None:
+    await joined(frontend, "helper", node_type="agent", address="")
+    status, answer = await frontend.call("PUT", f"/api/nodes/helper/{limit}", {"value": value})
+    assert status == 409
+    assert_envelope(answer, code="node_is_agent")
+    assert (await frontend.call("DELETE", f"/api/nodes/helper/{limit}"))[0] == 200
+
+
 @pytest.mark.behaviour("API-20")
 async def test_the_installed_list_names_every_node_with_drift_and_upgrades(frontend: RunningFrontend) -> None:
     version = await newest(frontend)
@@ -304,11 +315,17 @@ async def test_the_installed_list_names_every_node_with_drift_and_upgrades(front
     assert {"node_id", "node_name", "node_status", "version", "digest", "uri", "installed_at"} <= nodes[0].keys()
     assert [(one["node_name"], one["drifts"]) for one in nodes] == [("a", False), ("b", False), ("c", True)]
     assert (listed[0]["version"], listed[0]["available_version"], listed[0]["has_upgrade"]) == ("1.0.0", version, True)
+    assert [(one["has_upgrade"], one["upgrade_to"]) for one in nodes] == [(True, version), (True, version), (False, "")]
     for path in ("/api/backends/upgrades", "/backends/upgrades"):
         found = (await frontend.call("GET", path))[1]
         assert found[BACKEND]["installed_version"] == "1.0.0"
         assert found[BACKEND]["available_version"] == version
         assert [one["node_name"] for one in found[BACKEND]["node_drift"]] == ["c"]
+        assert [(one["node_name"], one["to_version"]) for one in found[BACKEND]["nodes"]] == [
+            ("a", version),
+            ("b", version),
+        ]
+        assert found[BACKEND]["summary"] == f"The newest version is {version}. a and b have 1.0.0."
         assert (await frontend.call("POST", f"{path}/check"))[1] == found
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corral.domain.backend import GalleryEntry, InstalledBackend
 from corral.domain.node import NodeId
-from corral.policy.upgrades import NodeHas, UpgradeFound, find_upgrades, tags_in_use
+from corral.policy.upgrades import NodeHas, NodeUpgrade, UpgradeFound, find_upgrades, tags_in_use
 from tests.backends.entries import parsed
 
 pytestmark = pytest.mark.behaviour("OPS-98")
@@ -49,7 +49,13 @@ def found(*rows: NodeHas, digests: dict[str, str] | None = None) -> tuple[Upgrad
 
 def test_a_newer_release_in_the_gallery_is_found() -> None:
     assert found(has("a", "ear", version="1.0", digest="d")) == (
-        UpgradeFound(backend="ear", installed_version="1.0", available_version="2.0", installed_digest="d"),
+        UpgradeFound(
+            backend="ear",
+            installed_version="1.0",
+            available_version="2.0",
+            installed_digest="d",
+            nodes=(NodeUpgrade(node_id=NodeId("id-a"), node_name="a", from_version="1.0", to_version="2.0"),),
+        ),
     )
 
 
@@ -95,6 +101,32 @@ def test_the_majority_counts_and_the_others_are_the_drift() -> None:
     (one,) = found(*(has(node, "ear", version="2.0") for node in "abc"), has("d", "ear", version="1.0"))
     assert (one.installed_version, one.available_version) == ("2.0", "2.0")
     assert [(drift.node_name, drift.node_id, drift.version) for drift in one.node_drift] == [("d", "id-d", "1.0")]
+
+
+def test_upgrade_names_only_nodes_that_are_behind_with_their_own_version() -> None:
+    (one,) = found(
+        *(has(node, "ear", version="2.0") for node in "abc"),
+        has("d", "ear", version="1.0"),
+        has("e", "ear", version="3.0"),
+    )
+    assert [(node.node_name, node.from_version, node.to_version) for node in one.nodes] == [("d", "1.0", "2.0")]
+    assert one.summary == "The newest version is 2.0. d has 1.0."
+
+
+def test_summary_of_many_nodes_groups_them_by_version() -> None:
+    (one,) = found(*(has(node, "ear", version="1.0") for node in "abcde"), has("f", "ear", version="0.9"))
+    assert one.summary == "The newest version is 2.0. a, b, c and 2 more have 1.0, f has 0.9."
+
+
+def test_summary_of_nodes_that_only_differ_promises_nothing_newer() -> None:
+    (one,) = found(has("a", "ear", version="2.0"), has("b", "ear", version="2.0"), has("c", "ear", version="3.0"))
+    assert one.nodes == ()
+    assert one.summary == "Nodes differ. c has 3.0, the others 2.0."
+
+
+def test_summary_of_an_image_without_versions_says_that_it_is_older() -> None:
+    (one,) = found(has("a", "cpu-brain", digest=OLD), digests={TAG: NEW})
+    assert one.summary == "There is a newer image. a has an older one."
 
 
 def test_of_two_halves_the_newer_one_counts() -> None:

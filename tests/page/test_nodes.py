@@ -362,7 +362,7 @@ def test_many_machines_are_searched_and_counted_and_those_out_of_sight_cost_noth
         page.reload()
         expect(rows).to_have_count(2)
         page.get_by_label("Search by name, label or hardware").fill("nobody")
-        expect(page.get_by_text("No node is like that.")).to_be_visible()
+        expect(page.get_by_text("No nodes match this filter.")).to_be_visible()
 
 
 VIEWS = (

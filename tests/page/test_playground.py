@@ -128,6 +128,8 @@ def test_an_answer_is_stopped_gone_on_with_and_begun_anew(page: Page, fleet: Fle
     fleet.run(fleet.models.look(lambda: _is_still(fleet)))
     page.reload()
     expect(turns(page)).to_have_count(1)
+    # The example is for whoever begins, not for a conversation that goes on.
+    expect(page.get_by_label("Your message")).to_have_value("")
     assert turns(page).inner_text() == said
 
     page.get_by_role("spinbutton", name="Most tokens").fill("5")

@@ -40,6 +40,22 @@ def test_the_cluster_its_configuration_and_its_galleries(page: Page, fleet: Flee
     expect(panel.get_by_role("status")).to_contain_text("fetched")
 
 
+def test_origin_of_a_setting_is_shown_whole_however_long_it_is(page: Page, fleet: Fleet) -> None:
+    page.goto(f"{fleet.url()}/app/settings?tab=configuration&set=true")
+    origins = page.get_by_role("definition").locator(".tag")
+    expect(origins.first).to_be_visible()
+    page.set_viewport_size({"width": 960, "height": 800})
+    longest = origins.first
+    longest.evaluate(
+        "tag => { tag.textContent = 'environment CORRAL_NATS_ACCOUNT_SEED_FILE (' + '/srv/corral'.repeat(8) + ')' }"
+    )
+    assert longest.evaluate("tag => tag.scrollWidth <= tag.clientWidth")
+    assert longest.evaluate(
+        "tag => tag.getBoundingClientRect().right <= tag.closest('dl').getBoundingClientRect().right"
+    )
+    assert origins.nth(1).get_attribute("title") == origins.nth(1).inner_text()
+
+
 @pytest.mark.behaviour("PAGE-129")
 def test_tokens_are_made_and_revoked_and_the_audit_log_has_it(page: Page, fleet: Fleet) -> None:
     for number in range(60):

@@ -54,9 +54,10 @@ def _name(backend: InstalledBackendOut) -> str:
 
 
 def _upgrade(backend: InstalledBackendOut, place: InstalledOn) -> str:
-    """What this node would get. One that is ahead of the others has it already."""
-    has_it = not backend.has_upgrade or backend.is_system or place.version == backend.available_version
-    return render.NONE if has_it else backend.available_version
+    """Return what this node would get. One that has the newest version, or a newer one, gets nothing."""
+    if not place.has_upgrade or backend.is_system:
+        return render.NONE
+    return place.upgrade_to or "newer image"
 
 
 def _state(backend: InstalledBackendOut, place: InstalledOn) -> str:
@@ -132,12 +133,15 @@ def collected_sentence(nodes: Sequence[CollectedOut], *, dry_run: bool) -> str:
 
 
 def upgrade_hint(backends: Sequence[InstalledBackendOut]) -> str | None:
-    names = [backend.meta or backend.name for backend in backends if backend.has_upgrade and not backend.is_system]
-    if not names:
-        return None
-    if len(names) == 1:
-        return f"{names[0]} can be upgraded: corral backends upgrade {names[0]}"
-    return f"{len(names)} can be upgraded: corral backends upgrade"
+    """Say what can be upgraded where, or where nodes only differ; None if there is nothing to say."""
+    behind = [one for one in backends if any(place.has_upgrade for place in one.nodes) and not one.is_system]
+    lines = [f"{one.name}: {one.upgrade_summary}" for one in backends if one.upgrade_summary and not one.is_system]
+    if len(behind) == 1:
+        name = behind[0].meta or behind[0].name
+        lines.append(f"{name} can be upgraded: corral backends upgrade {name}")
+    elif behind:
+        lines.append(f"{len(behind)} can be upgraded: corral backends upgrade")
+    return "\n".join(lines) or None
 
 
 def catalog_list(entries: Sequence[CatalogEntryOut], *, colour: bool) -> str:

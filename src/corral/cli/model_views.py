@@ -45,6 +45,8 @@ def state_of(model: ModelOut) -> str:
         told.insert(0, "disabled")
     if model.pinned:
         told.append("pinned")
+    if model.load_error and model.enabled and not counts:
+        told.insert(0, "load failed")
     return ", ".join(told) or ("not fetched" if model.files is None else "ready to load")
 
 
@@ -59,6 +61,9 @@ def model_in_full(model: ModelOut, now: datetime, *, colour: bool) -> str:
         "Also called": ", ".join(model.aliases),
         "Description": " ".join(model.description.split()),
         "State": state_of(model),
+        "Last load": f"failed {render.age(model.load_failed_at, now)} ago: {model.load_error}"
+        if model.load_error and model.load_failed_at
+        else "",
         "Backend": model.backend,
         "Options": _pairs(config.get("options")),
         "Defaults": _pairs(config.get("defaults")),

@@ -8,6 +8,8 @@ from corral.cli import render
 from corral.wire.events import EventOut
 from corral.wire.nodes import Gpu, NodeOut
 
+# Facts about engines, which an agent node does not run.
+_OF_ENGINES = frozenset({"Capability", "Threads", "VRAM", "VRAM budget", "Slots", "Models"})
 LIST_HEADERS = ("NAME", "STATUS", "TYPE", "CAPABILITY", "VRAM", "RAM", "DISK", "SLOTS", "LABELS", "HEARTBEAT", "AGE")
 
 
@@ -20,15 +22,20 @@ def _row(node: NodeOut, now: datetime) -> list[str]:
         node.name,
         node.status,
         node.node_type,
-        node.capability or render.NONE,
-        render.free_of(node.available_vram, node.total_vram),
+        render.NONE if _is_agent(node) else node.capability or render.NONE,
+        render.NONE if _is_agent(node) else render.free_of(node.available_vram, node.total_vram),
         render.free_of(node.available_ram, node.total_ram),
         render.free_of(node.available_disk, node.total_disk),
-        str(node.max_replicas_per_model),
+        render.NONE if _is_agent(node) else str(node.max_replicas_per_model),
         _labels(node, with_automatic=False),
         f"{render.age(node.last_heartbeat, now)} ago" if node.last_heartbeat else "never",
         render.age(node.created_at, now),
     ]
+
+
+def _is_agent(node: NodeOut) -> bool:
+    """Tell whether the node runs agents only: then it has no replicas, no VRAM budget and no slots."""
+    return node.node_type == "agent"
 
 
 def node_in_full(node: NodeOut, now: datetime, *, colour: bool) -> str:
@@ -51,7 +58,7 @@ def _facts(node: NodeOut, now: datetime) -> dict[str, str]:
     if node.vram_budget and node.vram_budget_bytes is not None:
         budget += f" ({render.size(node.vram_budget_bytes)})"
     heartbeat = f"{render.age(node.last_heartbeat, now)} ago" if node.last_heartbeat else "never"
-    return {
+    facts = {
         "Name": node.name,
         "Id": node.id,
         "Status": f"{node.status}: {node.status_reason}",
@@ -74,6 +81,7 @@ def _facts(node: NodeOut, now: datetime) -> dict[str, str]:
         "Heartbeat": heartbeat,
         "Registered": f"{render.age(node.created_at, now)} ago ({render.moment(node.created_at)})",
     }
+    return {name: text for name, text in facts.items() if name not in _OF_ENGINES} if _is_agent(node) else facts
 
 
 def _processor(node: NodeOut) -> str:

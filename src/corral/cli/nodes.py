@@ -40,7 +40,7 @@ async def list_nodes(
         render.write(node_list(nodes, session.now(), colour=render.has_colour(sys.stdout)))
         _mention_pending([node.name for node in nodes if node.status == "pending"])
     elif selector or status:
-        render.say("No node is like that. Without --selector and --status all nodes are listed.")
+        render.say("No nodes match this filter. Without --selector and --status all nodes are listed.")
     else:
         render.say("No node has joined yet. `corral tokens create` makes a token and says how to use it.")
 

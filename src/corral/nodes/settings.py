@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corral.domain.errors import Conflict, NotFound
-from corral.domain.node import LabelSource, Node
+from corral.domain.node import LabelSource, Node, NodeType
 from corral.nodes.registration import refresh_automatic_labels
 from corral.policy.budget import parse_budget
 from corral.policy.labels import check_labels
@@ -71,6 +71,8 @@ async def set_slots(database: Database, reference: str, slots: int | None, actor
     """The admin's number of replica slots; None gives control back to the worker."""
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
+        if slots is not None:
+            _check_runs_engines(node, "replica slots")
         await node_store.update_node(tx, node.id, {"slots_override": slots})
         return await _changed(tx, node, "node.slots", actor)
 
@@ -82,8 +84,20 @@ async def set_budget(database: Database, reference: str, budget: str | None, act
         budget = budget.strip()
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
+        if budget is not None:
+            _check_runs_engines(node, "VRAM budget")
         await node_store.update_node(tx, node.id, {"budget_override": budget})
         return await _changed(tx, node, "node.budget", actor)
+
+
+def _check_runs_engines(node: Node, what: str) -> None:
+    """Raise Conflict for an agent node: it runs no engines, so a limit on them would do nothing."""
+    if node.type is NodeType.AGENT:
+        raise Conflict(
+            f"Node {node.name} is an agent node and has no {what}.",
+            hint="Name a backend node: `corral nodes list` shows the type of each.",
+            code="node_is_agent",
+        )
 
 
 async def _changed(tx: Transaction, node: Node, what: str, actor: str) -> Node:

@@ -73,7 +73,7 @@ def conditions_of(node: Node) -> tuple[ConditionFact, ...]:
             since=node.liveness_since,
             reason=_liveness_sentence(node),
         ),
-        ConditionFact(name="on_bus", holds=node.bus_ok, since=node.bus_since, reason=_bus_sentence(node)),
+        ConditionFact(name="on_bus", holds=_is_on_bus(node), since=node.bus_since, reason=_bus_sentence(node)),
         ConditionFact(
             name="draining",
             holds=drained_since is not None,
@@ -93,7 +93,14 @@ def _liveness_sentence(node: Node) -> str:
             return "Its worker has stopped"
 
 
+def _is_on_bus(node: Node) -> bool | None:
+    """Whether commands reach the node; None while nothing is heard from it, whatever was true before."""
+    return node.bus_ok if node.liveness is Liveness.ALIVE else None
+
+
 def _bus_sentence(node: Node) -> str:
+    if node.liveness is not Liveness.ALIVE:
+        return "Not known while the node is away"
     if node.bus_ok is None:
         return "Not seen on the bus yet"
     if node.bus_ok:
@@ -106,4 +113,6 @@ def _drain_sentence(node: Node) -> str:
         return f"Drained by {node.drained_by}"
     if node.self_drained_at is not None:
         return "Its worker is shutting down"
+    if node.liveness is not Liveness.ALIVE:
+        return "Takes new work when it is back"
     return "Takes new work"

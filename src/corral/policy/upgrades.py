@@ -43,8 +43,18 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUpgrade:
+    """What an upgrade would change on one node. A version is empty where images are told apart by digests."""
+
+    node_id: NodeId
+    node_name: str
+    from_version: str
+    to_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeFound:
-    """Empty texts are unknown."""
+    """A backend with nodes that are behind the gallery, or that differ from each other. Empty texts are unknown."""
 
     backend: str
     installed_version: str
@@ -52,6 +62,39 @@ class UpgradeFound:
     installed_digest: str = ""
     available_digest: str = ""
     node_drift: tuple[Drift, ...] = ()
+    # Nodes that are behind the gallery, by name. A node that is ahead is not among them.
+    nodes: tuple[NodeUpgrade, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """Say in one or two sentences which version is the newest and which nodes have another one."""
+        if self.nodes:
+            newest_is = f"The newest version is {self.available_version}." if self.available_version else _NEW_IMAGE
+            return f"{newest_is} {_told(self.nodes)}."
+        drift = [
+            NodeUpgrade(node_id=one.node_id, node_name=one.node_name, from_version=one.version, to_version="")
+            for one in self.node_drift
+        ]
+        return f"Nodes differ. {_told(drift)}, the others {self.installed_version or 'another one'}."
+
+
+_NEW_IMAGE = "There is a newer image."
+_NAMES_TOLD = 3
+
+
+def _told(nodes: Sequence[NodeUpgrade]) -> str:
+    """Say which nodes have which version: `gpu-a and gpu-b have 1.0, gpu-c has 0.9`."""
+    groups: dict[str, list[str]] = {}
+    for one in nodes:
+        groups.setdefault(one.from_version, []).append(one.node_name)
+    told = []
+    for version in sorted(groups, key=version_key, reverse=True):
+        names = groups[version]
+        rest = len(names) - _NAMES_TOLD
+        shown = [*names[:_NAMES_TOLD], *([f"{rest} more"] if rest > 0 else [])]
+        who = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        told.append(f"{who} {'has' if len(names) == 1 else 'have'} {version or 'an older one'}")
+    return ", ".join(told)
 
 
 def find_upgrades(
@@ -109,7 +152,8 @@ def _of_one(name: str, rows: Sequence[NodeHas], entry: GalleryEntry, digests: Ma
     version, digest = _majority(rows, is_image=is_image)
     drift = tuple(_drift(row) for row in _by_name(rows) if _identity(row, is_image=is_image) != (version, digest))
     now = _digest_of(available, digests)
-    if not drift and not _is_upgrade(available, (version, digest), now):
+    behind = [row for row in _by_name(rows) if _is_upgrade(available, _has(row), now)]
+    if not drift and not behind:
         return None
     return UpgradeFound(
         backend=name,
@@ -118,6 +162,15 @@ def _of_one(name: str, rows: Sequence[NodeHas], entry: GalleryEntry, digests: Ma
         installed_digest=digest or next(iter(_digests(rows, version)), ""),
         available_digest=now,
         node_drift=drift,
+        nodes=tuple(
+            NodeUpgrade(
+                node_id=row.node_id,
+                node_name=row.node_name,
+                from_version=row.installed.version,
+                to_version=available.version,
+            )
+            for row in behind
+        ),
     )
 
 
@@ -127,6 +180,10 @@ def _is_upgrade(available: Version, installed: tuple[str, str], digest_now: str)
         # No version at all is older than any.
         return is_newer(available.version, version)
     return bool(digest_now) and digest_now != digest
+
+
+def _has(row: NodeHas) -> tuple[str, str]:
+    return row.installed.version, row.installed.digest
 
 
 def _identity(row: NodeHas, *, is_image: bool) -> tuple[str, str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select, text
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 
 from corral.domain.errors import Conflict
 from corral.domain.node import Node, NodeId
@@ -24,6 +24,9 @@ from corral.store.model_schema import models
 from corral.store.operation_rows import to_operation
 from corral.store.replicas import RETURNING, release, tell_changed, tell_removed, tell_rows
 from corral.store.schema import operations, replicas, reservations
+
+# The record of operations is long. A failure from before this is no news about a model.
+_FAILURE_TOLD_FOR = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,6 +411,46 @@ async def find_observed(tx: Transaction, model: str) -> Mapping[str, Any] | None
     """What replicas of it were seen to take, as `policy/models/estimate.py` reads it."""
     found = (await tx.execute(select(models.c.observed).where(models.c.name == model))).scalar_one_or_none()
     return found if isinstance(found, Mapping) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadFailure:
+    """The failure of the last load of a model, if that load was of the configuration that the model has now."""
+
+    model: str
+    sentence: str
+    at: datetime
+
+
+async def list_load_failures(tx: Transaction, model: str | None = None) -> dict[str, LoadFailure]:
+    """Return, by model, the failure of each model whose last load within a week failed and has not been made up for.
+
+    A cancelled load says nothing about the model. A failure of an older configuration is left out.
+    """
+    told = (OperationState.COMPLETED, OperationState.COMPLETED_WITH_PENDING, OperationState.FAILED)
+    last = (
+        select(operations.c.subject, operations.c.state, operations.c.error_text, operations.c.message)
+        .add_columns(operations.c.finished_at, operations.c.request["run_hash"].astext.label("run_hash"))
+        .ext(distinct_on(operations.c.subject))
+        .where(
+            operations.c.kind == OperationKind.MODEL_LOAD,
+            operations.c.state.in_(told),
+            operations.c.finished_at > func.corral_now() - _FAILURE_TOLD_FOR,
+        )
+        .order_by(operations.c.subject, operations.c.finished_at.desc())
+    )
+    if model is not None:
+        last = last.where(operations.c.subject == model)
+    one = last.subquery()
+    statement = (
+        select(one)
+        .join(models, models.c.name == one.c.subject)
+        .where(one.c.state == OperationState.FAILED, one.c.run_hash == models.c.run_hash)
+    )
+    return {
+        row.subject: LoadFailure(model=row.subject, sentence=row.error_text or row.message, at=row.finished_at)
+        for row in await tx.execute(statement)
+    }
 
 
 async def find_last(tx: Transaction, scope_key: str, kind: OperationKind) -> tuple[Operation, float] | None:

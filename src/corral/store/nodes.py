@@ -146,7 +146,8 @@ class NodeReading:
 
 _READINGS = text("""
     SELECT n.id, n.approved_at IS NOT NULL AND n.liveness = 'alive' AS is_there,
-           n.total_vram, n.available_vram, n.total_ram, n.available_ram, n.available_disk,
+           CASE WHEN n.node_type = 'backend' THEN n.total_vram END, n.available_vram, n.total_ram, n.available_ram,
+           n.available_disk,
            coalesce(s.vram, 0) AS reserved, coalesce(u.in_flight, 0) AS in_flight, coalesce(m.models, 0) AS models,
            n.name, n.approved_at, n.drained_at, n.drained_by, n.self_drained_at, n.liveness, n.bus_ok,
            n.budget_reported, n.budget_override

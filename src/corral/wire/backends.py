@@ -247,6 +247,8 @@ class InstalledOn(Lenient):
     previous_version: str = ""
     size_bytes: Bytes | None = None
     drifts: bool = Field(default=False, description="Not what most nodes have.")
+    has_upgrade: bool = Field(default=False, description="This node is behind.")
+    upgrade_to: str = Field(default="", description="The version that this node would get; empty for images.")
 
 
 class InstalledBackendOut(Lenient):
@@ -263,6 +265,9 @@ class InstalledBackendOut(Lenient):
     version: str = Field(default="", description="What most nodes have.")
     available_version: str = Field(default="", description="What it could be upgraded to.")
     has_upgrade: bool = False
+    upgrade_summary: str = Field(
+        default="", description="Which version is the newest, and which nodes have another one."
+    )
     nodes: list[InstalledOn] = Field(alias="Nodes")
 
 
@@ -331,13 +336,26 @@ class DriftOut(Lenient):
     digest: str = ""
 
 
+class NodeUpgradeOut(Lenient):
+    """What an upgrade would change on one node."""
+
+    node_id: str
+    node_name: str
+    from_version: str = ""
+    to_version: str = ""
+
+
 class UpgradeOut(Lenient):
     backend_name: str
-    installed_version: str = ""
+    installed_version: str = Field(default="", description="What most nodes have.")
     available_version: str = ""
     installed_digest: str = ""
     available_digest: str = ""
     node_drift: list[DriftOut] = Field(default_factory=list)
+    nodes: list[NodeUpgradeOut] = Field(
+        default_factory=list, description="Nodes that are behind. None: nodes differ, and no gallery has more."
+    )
+    summary: str = Field(default="", description="Which version is the newest, and which nodes have another one.")
 
 
 class KnownOut(Lenient):

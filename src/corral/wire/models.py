@@ -68,6 +68,11 @@ class ModelOut(Lenient):
     facts: dict[str, Any] | None = Field(default=None, description="What the headers of its files say.")
     replicas: list[PlaceOut] = Field(default_factory=list)
     has_rule: bool = False
+    load_error: str = Field(
+        default="",
+        description="Why the last load failed. Empty if it did not fail, or if the configuration has changed since.",
+    )
+    load_failed_at: datetime | None = None
     created_at: datetime
     updated_at: datetime
 
@@ -232,6 +237,7 @@ class CapabilitiesOut(Lenient):
     disabled: bool = False
     pinned: bool = False
     loaded_on: list[LoadedOnOut] = Field(default_factory=list)
+    load_failed: bool = Field(default=False, description="The last load failed, and no replica is there.")
     source: str = Field(default="", description="registry-only: it runs, and nobody has its configuration any more.")
 
 

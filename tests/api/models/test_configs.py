@@ -11,6 +11,7 @@ import yarl
 from tests.api.models.refusals import assert_refused
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
 from tests.support.nodes import joined
+from tests.support.waiting import eventually
 
 CHAT = {"backend": "fake", "options": {"slots": 2}, "aliases": ["c"]}
 
@@ -197,3 +198,32 @@ async def test_everybody_with_a_key_sees_what_models_can_do_and_where_they_run(f
         ("chat", ["chat", "completions", "embeddings"], False),
         ("quiet", ["embeddings"], True),
     ]
+
+
+async def test_model_tells_why_its_last_load_failed_until_it_is_changed(frontend: RunningFrontend):
+    await joined(frontend, "a")
+    await put(frontend, "sick", {"backend": "nope"})
+    status, operation = await frontend.call("POST", "/api/models/sick/load", {})
+    assert status in (200, 202), operation
+
+    async def ended() -> Any:
+        _, shown = await frontend.call("GET", f"/api/operations/{operation['id']}")
+        return shown if shown["state"] == "failed" else None
+
+    failed = await eventually(ended)
+    _, model = await frontend.call("GET", "/api/models/config/sick")
+    assert model["load_error"] == failed["error"]
+    assert model["load_failed_at"]
+    _, (listed,) = await frontend.call("GET", "/api/models/configs")
+    assert listed["load_error"] == failed["error"]
+    _, answer = await frontend.call("GET", "/api/models/capabilities")
+    assert [one["load_failed"] for one in answer["data"]] == [True]
+
+    await put(frontend, "sick", {"backend": "nope", "options": {"context_size": "5"}})
+    _, model = await frontend.call("GET", "/api/models/config/sick")
+    assert model["load_error"] == ""
+
+
+async def test_gallery_entry_without_files_has_no_size(frontend: RunningFrontend):
+    _, answer = await frontend.call("GET", "/api/models?items=200")
+    assert [one["name"] for one in answer["models"] if one["size"].startswith("0.0")] == []

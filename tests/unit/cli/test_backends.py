@@ -49,7 +49,7 @@ def a_plan(**changes: Any) -> dict[str, Any]:
 def installed(**changes: Any) -> dict[str, Any]:
     place = {
         "node_id": "1", "node_name": "gpu-a", "node_status": "healthy", "version": "1.0", "size_bytes": 2048,
-        "installed_at": NOON.isoformat(),
+        "installed_at": NOON.isoformat(), "has_upgrade": True, "upgrade_to": "2.0",
     }  # fmt: skip
     backend: dict[str, Any] = {
         "Name": "cuda-engine", "IsSystem": False, "version": "1.0", "available_version": "2.0", "has_upgrade": True,
@@ -82,7 +82,8 @@ def test_the_list_shows_versions_drift_upgrades_and_what_is_owed(corral, fronten
 
 def test_a_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, frontend):
     ahead = installed()
-    ahead["Nodes"][1]["version"] = "2.0"
+    ahead["Nodes"][1] |= {"version": "2.0", "has_upgrade": False, "upgrade_to": ""}
+    ahead["upgrade_summary"] = "The newest version is 2.0. gpu-a has 1.0."
     frontend.on("GET /backends", json_answer([ahead]))
     dead = {
         "node_id": "3", "node_name": "gpu-c", "backend": "cuda-engine", "desired": "present", "version": "2.0",
@@ -90,7 +91,9 @@ def test_a_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, fr
         "error": "It did not answer. " * 30,
     }  # fmt: skip
     frontend.on("GET /api/backend-intents", json_answer([dead]))
-    lines = corral("backends", "list").out.splitlines()
+    outcome = corral("backends", "list")
+    assert "cuda-engine: The newest version is 2.0. gpu-a has 1.0." in outcome.err
+    lines = outcome.out.splitlines()
     columns = [line.split() for line in lines[1:3]]
     assert [(row[3], row[5]) for row in columns] == [("1.0", "2.0"), ("2.0", "-")]
     assert len(lines[3]) < 200

@@ -52,7 +52,7 @@ def test_an_empty_list_prints_no_data_and_says_what_to_do(corral, frontend):
     frontend.on("GET /api/nodes", json_answer([]))
     assert corral("nodes", "list").out == ""
     assert "corral tokens create" in corral("nodes", "list").err
-    assert "No node is like that" in corral("nodes", "list", "--status", "offline").err
+    assert "No nodes match this filter" in corral("nodes", "list", "--status", "offline").err
     assert json.loads(corral("nodes", "list", "--json").out) == []
 
 
@@ -64,6 +64,19 @@ def test_a_name_cannot_control_the_terminal(corral, frontend):
         assert outcome.code == 0
         assert "\x1b" not in outcome.out + outcome.err
         assert "\u202e" not in outcome.out
+
+
+def test_agent_node_is_shown_without_what_only_engines_have(corral, frontend):
+    helper = a_node("helper", node_type="agent")
+    frontend.on("GET /api/nodes", json_answer([helper]))
+    frontend.on("GET /api/nodes/helper", json_answer(helper))
+    header, row = corral("nodes", "list").out.splitlines()
+    shown = dict(zip(header.split(), row.split(), strict=False))
+    assert (shown["TYPE"], shown["CAPABILITY"], shown["VRAM"]) == ("agent", "-", "-")
+    full = corral("nodes", "show", "helper").out
+    assert "agent" in full
+    for word in ("Slots", "VRAM budget", "Models", "Capability"):
+        assert word not in full
 
 
 def test_show_tells_everything_with_the_next_step(corral, frontend):

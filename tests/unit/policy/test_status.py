@@ -62,9 +62,17 @@ def test_every_combination_of_facts_has_a_sentence_and_four_conditions(
     assert set(conditions) == {"approved", "alive", "on_bus", "draining"}
     assert conditions["approved"].holds == (node.approved_at is not None)
     assert conditions["alive"].holds == (node.liveness is Liveness.ALIVE)
-    assert conditions["on_bus"].holds is node.bus_ok
+    # Of a node that is away nobody knows whether commands would reach it.
+    assert conditions["on_bus"].holds is (node.bus_ok if node.liveness is Liveness.ALIVE else None)
     assert conditions["draining"].holds == (node.drained_at is not None or node.self_drained_at is not None)
     assert all(fact.reason for fact in conditions.values())
+
+
+def test_conditions_of_a_lost_node_do_not_claim_that_commands_reach_it() -> None:
+    conditions = {fact.name: fact for fact in conditions_of(a_node(liveness=Liveness.LOST, bus_ok=True))}
+    assert conditions["on_bus"].holds is None
+    assert conditions["on_bus"].reason == "Not known while the node is away"
+    assert conditions["draining"].reason == "Takes new work when it is back"
 
 
 @pytest.mark.behaviour("NODE-22")

@@ -2125,6 +2125,12 @@ export interface components {
             disabled: boolean;
             /** Id */
             id: string;
+            /**
+             * Load Failed
+             * @description The last load failed, and no replica is there.
+             * @default false
+             */
+            load_failed: boolean;
             /** Loaded On */
             loaded_on?: components["schemas"]["LoadedOnOut"][];
             /** Name */
@@ -3115,6 +3121,12 @@ export interface components {
             /** Nodes */
             Nodes: components["schemas"]["InstalledOn"][];
             /**
+             * Upgrade Summary
+             * @description Which version is the newest, and which nodes have another one.
+             * @default
+             */
+            upgrade_summary: string;
+            /**
              * Version
              * @description What most nodes have.
              * @default
@@ -3194,6 +3206,12 @@ export interface components {
              * @default false
              */
             drifts: boolean;
+            /**
+             * Has Upgrade
+             * @description This node is behind.
+             * @default false
+             */
+            has_upgrade: boolean;
             /** Installed At */
             installed_at?: string | null;
             /** Node Id */
@@ -3209,6 +3227,12 @@ export interface components {
             previous_version: string;
             /** Size Bytes */
             size_bytes?: number | null;
+            /**
+             * Upgrade To
+             * @description The version that this node would get; empty for images.
+             * @default
+             */
+            upgrade_to: string;
             /**
              * Uri
              * @default
@@ -3984,6 +4008,14 @@ export interface components {
              * @default false
              */
             has_rule: boolean;
+            /**
+             * Load Error
+             * @description Why the last load failed. Empty if it did not fail, or if the configuration has changed since.
+             * @default
+             */
+            load_error: string;
+            /** Load Failed At */
+            load_failed_at?: string | null;
             /** Name */
             name: string;
             /** Payload Bytes */
@@ -4313,6 +4345,26 @@ export interface components {
             vram_budget_bytes?: number | null;
             /** Vram Budget Manually Set */
             vram_budget_manually_set: boolean;
+        };
+        /**
+         * NodeUpgradeOut
+         * @description What an upgrade would change on one node.
+         */
+        NodeUpgradeOut: {
+            /**
+             * From Version
+             * @default
+             */
+            from_version: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /**
+             * To Version
+             * @default
+             */
+            to_version: string;
         };
         /**
          * NoteOut
@@ -6003,11 +6055,23 @@ export interface components {
             installed_digest: string;
             /**
              * Installed Version
+             * @description What most nodes have.
              * @default
              */
             installed_version: string;
             /** Node Drift */
             node_drift?: components["schemas"]["DriftOut"][];
+            /**
+             * Nodes
+             * @description Nodes that are behind. None: nodes differ, and no gallery has more.
+             */
+            nodes?: components["schemas"]["NodeUpgradeOut"][];
+            /**
+             * Summary
+             * @description Which version is the newest, and which nodes have another one.
+             * @default
+             */
+            summary: string;
         };
         /**
          * UpgradesAppliedOut
@@ -6352,6 +6416,7 @@ export type NodeBackendIn = components['schemas']['NodeBackendIn'];
 export type NodeBackendOut = components['schemas']['NodeBackendOut'];
 export type NodeInstallIn = components['schemas']['NodeInstallIn'];
 export type NodeOut = components['schemas']['NodeOut'];
+export type NodeUpgradeOut = components['schemas']['NodeUpgradeOut'];
 export type NoteOut = components['schemas']['NoteOut'];
 export type NotThereOut = components['schemas']['NotThereOut'];
 export type OperationInFull = components['schemas']['OperationInFull'];

@@ -26,7 +26,7 @@ const NODE_TONES: Record<string, Tone> = {
   pending: "warn",
   draining: "warn",
   unhealthy: "bad",
-  offline: "still",
+  offline: "bad",
 };
 
 export function NodeStatus({ status, reason }: { status: string; reason?: string }) {

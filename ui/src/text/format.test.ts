@@ -8,8 +8,10 @@ import {
   duration,
   list,
   percent,
+  pickLocale,
   plural,
   rate,
+  shares,
   UNKNOWN,
   withLocalTimes,
 } from "@/text/format";
@@ -60,4 +62,21 @@ test("times in sentences of the server are told in the zone of the reader", () =
   expect(withLocalTimes("PostgreSQL is away since 2026-11-16 10:57:20 UTC. Models are served.")).toBe(
     `PostgreSQL is away since ${clock("2026-11-16T10:57:20Z")}. Models are served.`,
   );
+});
+
+test("shares are whole and add up to a hundred", () => {
+  expect(shares([56.7, 25.9, 17.4], 100)).toEqual([57, 26, 17]);
+  expect(shares([1, 1, 1], 3)).toEqual([34, 33, 33]);
+  expect(shares([0, 0], 0)).toEqual([0, 0]);
+});
+
+test("shares of a list that was cut leave the rest of the hundred to the rows that are not shown", () => {
+  expect(shares([30, 20], 100)).toEqual([30, 20]);
+  expect(shares([1, 1], 1000)).toEqual([0, 0]);
+});
+
+test("dates and ages are in the same English, whatever the language of the browser", () => {
+  expect(pickLocale(["de-DE", "en-US"])).toBe("en-US");
+  expect(pickLocale(["de-DE", "fr"])).toBe("en-GB");
+  expect(clock("2026-11-16T10:00:00Z")).toMatch(/Nov/);
 });

@@ -1,6 +1,13 @@
 // Numbers as people read them. What is not known is an en dash, never 0.
 
 export const UNKNOWN = "–";
+
+/** The page speaks English, so dates and ages do too: in the reader's own English, else with the day before the month. */
+export function pickLocale(languages: readonly string[]): string {
+  return languages.find((language) => /^en(-|$)/i.test(language)) ?? "en-GB";
+}
+
+const LOCALE = pickLocale(typeof navigator === "undefined" ? [] : navigator.languages);
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(value: number | null | undefined): string {
@@ -56,7 +63,7 @@ const SECONDS: Partial<Record<Intl.RelativeTimeFormatUnit, number>> = {
   month: 86_400 * 30,
   year: 86_400 * 365,
 };
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const relative = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
 
 /** `3 minutes ago`. */
 export function ago(at: string | null | undefined, now: number = Date.now()): string {
@@ -68,12 +75,34 @@ export function ago(at: string | null | undefined, now: number = Date.now()): st
   return relative.format(Math.trunc(seconds / (SECONDS[unit] ?? 1)), unit);
 }
 
+const moments = new Intl.DateTimeFormat(LOCALE, {
+  dateStyle: "medium",
+  timeStyle: "medium",
+  hourCycle: "h23",
+});
+const times = new Intl.DateTimeFormat(LOCALE, { timeStyle: "medium", hourCycle: "h23" });
+const minutes = new Intl.DateTimeFormat(LOCALE, { timeStyle: "short", hourCycle: "h23" });
+const days = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric" });
+const utcDays = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", timeZone: "UTC" });
+
+/** Day and time, in the reader's time zone. */
 export function clock(at: string | number): string {
-  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return moments.format(new Date(at));
 }
 
+/** `15:04:05`, in the reader's time zone. */
 export function timeOfDay(at: string | number): string {
-  return new Date(at).toLocaleTimeString(undefined, { timeStyle: "medium" });
+  return times.format(new Date(at));
+}
+
+/** `15:04`, in the reader's time zone. */
+export function minuteOfDay(at: string | number): string {
+  return minutes.format(new Date(at));
+}
+
+/** `16 Nov`. Days of usage are those of UTC, all others those of the reader. */
+export function dayOf(at: string | number, isUtc = false): string {
+  return (isUtc ? utcDays : days).format(new Date(at));
 }
 
 const UTC_TIME = /\b(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}) UTC\b/g;
@@ -89,6 +118,22 @@ const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 export function count(value: number | null | undefined): string {
   if (value == null) return UNKNOWN;
   return Math.abs(value) >= 10_000 ? compact.format(value) : plain.format(value);
+}
+
+/** Whole percentages that add up to 100: the largest remainders are rounded up. All zero if there is nothing to share. */
+export function shares(parts: readonly number[], whole: number): number[] {
+  if (!(whole > 0)) return parts.map(() => 0);
+  const exact = parts.map((part) => (part / whole) * 100);
+  const floors = exact.map(Math.floor);
+  // Rows that are not listed keep their part of the hundred.
+  const listed = Math.round(exact.reduce((sum, share) => sum + share, 0));
+  const missing = Math.min(100, listed) - floors.reduce((sum, share) => sum + share, 0);
+  const byRemainder = exact
+    .map((share, place) => ({ place, rest: share - Math.floor(share) }))
+    .sort((one, other) => other.rest - one.rest || one.place - other.place)
+    .slice(0, Math.max(0, missing));
+  for (const { place } of byRemainder) floors[place] = (floors[place] ?? 0) + 1;
+  return floors;
 }
 
 export function percent(value: number | null | undefined): string {

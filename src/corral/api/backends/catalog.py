@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -17,11 +18,12 @@ from corral.backends import listing as listings
 from corral.backends.catalog import Catalog
 from corral.domain.backend import GalleryEntry, InstalledBackend
 from corral.domain.errors import StoreUnavailable
-from corral.domain.node import Node
+from corral.domain.node import Node, NodeId
 from corral.domain.operation import ACTIVE, Operation
 from corral.policy.catalog import choose, newest
 from corral.policy.status import status_of
 from corral.policy.upgrades import UpgradeFound
+from corral.policy.versions import version_key
 from corral.store import installed as installed_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
@@ -165,6 +167,7 @@ def _group(name: str, places: list[tuple[Node, InstalledBackend]], upgrade: Upgr
     version = _most([item.version for _, item in places])
     first = places[0][1]
     available = upgrade.available_version if upgrade else ""
+    behind = {one.node_id: one.to_version for one in upgrade.nodes} if upgrade else {}
     return InstalledBackendOut(
         name=name,
         is_system=all(item.is_system for _, item in places),
@@ -174,17 +177,20 @@ def _group(name: str, places: list[tuple[Node, InstalledBackend]], upgrade: Upgr
         version=version,
         available_version=available,
         has_upgrade=upgrade is not None,
-        nodes=[_place(node, item, version) for node, item in sorted(places, key=lambda place: place[0].name)],
+        upgrade_summary=upgrade.summary if upgrade else "",
+        nodes=[_place(node, item, version, behind) for node, item in sorted(places, key=lambda place: place[0].name)],
     )
 
 
 def _most(versions: Sequence[str]) -> str:
     """What most have; of several equally frequent ones always the same."""
     counts = Counter(versions)
-    return max(counts, key=lambda version: (counts[version], version))
+    return max(counts, key=lambda version: (counts[version], version_key(version)))
 
 
-def _place(node: Node, item: InstalledBackend, most: str) -> InstalledOn:
+def _place(
+    node: Node, item: InstalledBackend, most: str, behind: Mapping[NodeId, str] = MappingProxyType({})
+) -> InstalledOn:
     return InstalledOn(
         node_id=node.id,
         node_name=node.name,
@@ -196,6 +202,8 @@ def _place(node: Node, item: InstalledBackend, most: str) -> InstalledOn:
         previous_version=item.previous_version,
         size_bytes=item.size_bytes,
         drifts=item.version != most,
+        has_upgrade=node.id in behind and not item.is_system,
+        upgrade_to=behind.get(node.id, ""),
     )
 
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, BackgroundTasks
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.policy.upgrades import UpgradeFound
 from corral.runtime.guard import attempt
-from corral.wire.backends import DriftOut, UpgradeOut
+from corral.wire.backends import DriftOut, NodeUpgradeOut, UpgradeOut
 
 router = APIRouter(tags=["backends"])
 Upgrades = dict[str, UpgradeOut]
@@ -53,6 +53,8 @@ def upgrades_out(found: tuple[UpgradeFound, ...]) -> Upgrades:
             installed_digest=one.installed_digest,
             available_digest=one.available_digest,
             node_drift=[DriftOut(**asdict(drift)) for drift in one.node_drift],
+            nodes=[NodeUpgradeOut(**asdict(node)) for node in one.nodes],
+            summary=one.summary,
         )
         for one in found
     }

@@ -28,6 +28,7 @@ from corral.domain.model import Model, ModelConfig
 from corral.models import catalog
 from corral.policy.models.configuration import diff, from_mapping, patched
 from corral.runtime.guard import Failed, attempt
+from corral.store import loads as load_store
 from corral.store import models as store
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
@@ -57,10 +58,14 @@ async def list_models(parts: PartsIn, _: OperateIn) -> list[ModelOut]:
         replicas = await replica_store.list_replicas(tx)
         nodes = {node.id: node for node in await node_store.list_nodes(tx)}
         ruled = {rule.model for rule in await rule_store.list_rules(tx)}
+        failures = await load_store.list_load_failures(tx)
     mine: dict[str, list[Any]] = {}
     for replica in replicas:
         mine.setdefault(replica.model, []).append(replica)
-    return [model_out(one, mine.get(one.name, ()), nodes, has_rule=one.name in ruled) for one in models]
+    return [
+        model_out(one, mine.get(one.name, ()), nodes, has_rule=one.name in ruled, failure=failures.get(one.name))
+        for one in models
+    ]
 
 
 @router.get("/api/models/config/{name:path}")
@@ -71,8 +76,9 @@ async def get_model(parts: PartsIn, _: OperateIn, name: NameIn, response: Respon
         replicas = await replica_store.list_replicas(tx, model=model.name)
         nodes = {node.id: node for node in await node_store.list_nodes(tx, only=[one.node_id for one in replicas])}
         rule = await rule_store.find_rule(tx, model.name)
+        failures = await load_store.list_load_failures(tx, model.name)
     response.headers["ETag"] = f'"{model.revision}"'
-    return model_out(model, replicas, nodes, has_rule=rule is not None)
+    return model_out(model, replicas, nodes, has_rule=rule is not None, failure=failures.get(model.name))
 
 
 @router.put("/api/models/config/{name:path}", **_BODY)

@@ -125,7 +125,7 @@ def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> Gall
         urls=list(entry.urls),
         tags=list(entry.tags),
         backend=entry.backend,
-        size="" if entry.size_bytes is None else in_words(entry.size_bytes),
+        size=in_words(entry.size_bytes) if entry.size_bytes else "",
         size_bytes=entry.size_bytes,
         serves=list(row.serves),
         is_unverified=entry.is_unverified,
@@ -146,6 +146,7 @@ async def list_capabilities(parts: PartsIn, principal: AnybodyIn) -> Capabilitie
         models = {model.name: model for model in await store.list_models(tx)}
         replicas = await replica_store.list_replicas(tx)
         nodes = {node.id: node for node in await node_store.list_nodes(tx)}
+        failures = await load_store.list_load_failures(tx)
     places: dict[str, list[LoadedOnOut]] = {}
     for replica in replicas:
         node = nodes.get(replica.node_id)
@@ -153,7 +154,7 @@ async def list_capabilities(parts: PartsIn, principal: AnybodyIn) -> Capabilitie
             place = LoadedOnOut(node_id=node.id, node_name=node.name, state=replica.state, node_status=status_of(node))
             places.setdefault(replica.model, []).append(place)
     known = [
-        _capabilities(parts, model, places.get(name, []))
+        _capabilities(parts, model, places.get(name, []), load_failed=name in failures and name not in places)
         for name, model in models.items()
         if may_ask(principal, name, model.config.aliases)
     ]
@@ -165,7 +166,7 @@ async def list_capabilities(parts: PartsIn, principal: AnybodyIn) -> Capabilitie
     return CapabilitiesListOut(data=sorted(known + strays, key=lambda one: one.name))
 
 
-def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut]) -> CapabilitiesOut:
+def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut], *, load_failed: bool) -> CapabilitiesOut:
     config = model.config
     return CapabilitiesOut(
         id=model.name,
@@ -175,6 +176,7 @@ def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut]) -> Capa
         disabled=not config.is_enabled,
         pinned=config.is_pinned,
         loaded_on=places,
+        load_failed=load_failed,
     )
 
 

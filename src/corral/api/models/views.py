@@ -11,12 +11,20 @@ from corral.domain.replica import Replica
 from corral.models.catalog import Saved
 from corral.policy.models.configuration import diff, to_mapping
 from corral.policy.status import status_of
+from corral.store.loads import LoadFailure
 from corral.wire.models import ModelOut, PlaceOut, RevisionOut, SavedOut, StoredFileOut
 
 Nodes = Mapping[NodeId, Node]
 
 
-def model_out(model: Model, replicas: Iterable[Replica], nodes: Nodes, *, has_rule: bool = False) -> ModelOut:
+def model_out(
+    model: Model,
+    replicas: Iterable[Replica],
+    nodes: Nodes,
+    *,
+    has_rule: bool = False,
+    failure: LoadFailure | None = None,
+) -> ModelOut:
     config = model.config
     return ModelOut(
         name=model.name,
@@ -35,6 +43,8 @@ def model_out(model: Model, replicas: Iterable[Replica], nodes: Nodes, *, has_ru
         facts=None if model.facts is None else asdict(model.facts),
         replicas=[place_out(replica, nodes, model) for replica in replicas],
         has_rule=has_rule,
+        load_error=failure.sentence if failure else "",
+        load_failed_at=failure.at if failure else None,
         created_at=model.created_at,
         updated_at=model.updated_at,
     )

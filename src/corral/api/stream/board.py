@@ -243,8 +243,11 @@ class Board:
 
 def _memory(nodes: Sequence[NodeReading]) -> dict[str, float | None]:
     there = [node for node in nodes if node.is_there]
-    used = [_used(node.total_vram, node.available_vram) for node in there]
-    return {"vram_used": sum(one or 0 for one in used), "vram_total": sum(node.total_vram or 0 for node in there)}
+    known = [(one.total_vram, _used(one.total_vram, one.available_vram)) for one in there if one.total_vram]
+    if not known:
+        # A fleet without a GPU has no such curve, rather than one at zero.
+        return {"vram_used": None, "vram_total": None}
+    return {"vram_used": sum(used or 0 for _, used in known), "vram_total": sum(total for total, _ in known)}
 
 
 def _reading(node: NodeReading) -> Reading:

@@ -2,6 +2,15 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import {
+  BYTE_INCREMENTS,
+  lastKnown,
+  TIME_INCREMENTS,
+  timeLabels,
+  timeRange,
+  valueRange,
+} from "@/kit/chart/axes";
+import { bytes, dayOf, timeOfDay } from "@/text/format";
 
 export interface Series {
   label: string;
@@ -17,15 +26,27 @@ export interface ChartProps {
   height?: number;
   /** Draw under the first line as an area. */
   filled?: boolean;
+  /** Nothing more comes: the last values are not those of now. */
+  ended?: boolean;
 }
 
 const COLOURS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5"];
 
-export default function Chart({ title, at, series, format, height = 150, filled = false }: ChartProps) {
+export default function Chart({
+  title,
+  at,
+  series,
+  format,
+  height = 150,
+  filled = false,
+  ended = false,
+}: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const formatter = useRef(format);
   formatter.current = format;
+  const hasEnded = useRef(ended);
+  hasEnded.current = ended;
   const names = series.map((line) => line.label).join("\n");
 
   // The plot itself is made once for a set of lines; new values are handed to it below.
@@ -33,7 +54,7 @@ export default function Chart({ title, at, series, format, height = 150, filled 
     const element = box.current;
     if (!element) return;
     const made = new uPlot(
-      options(names.split("\n"), element.clientWidth, height, filled, formatter),
+      options(names.split("\n"), { width: element.clientWidth, height }, filled, formatter, hasEnded),
       [[]],
       element,
     );
@@ -55,23 +76,24 @@ export default function Chart({ title, at, series, format, height = 150, filled 
     plot.current?.setData([at, ...series.map((line) => line.values)] as uPlot.AlignedData);
   }, [at, series]);
 
-  const latest = series.map((line) => `${line.label}: ${told(line.values.at(-1), format)}`).join(", ");
-  return <div ref={box} className="chart" role="img" aria-label={`${title}. Now ${latest}.`} />;
+  const last = lastKnown(series.map((line) => line.values));
+  const latest = series.map((line) => `${line.label}: ${told(line.values[last], format)}`).join(", ");
+  const when = !ended && last === at.length - 1 ? "Now" : `At ${timeOfDay((at[last] ?? 0) * 1000)}`;
+  return <div ref={box} className="chart" role="img" aria-label={`${title}. ${when} ${latest}.`} />;
 }
 
 function told(value: number | null | undefined, format: (value: number) => string): string {
   return value == null ? "not known" : format(value);
 }
 
-const TIMES = { hour: "2-digit", minute: "2-digit" } as const;
-const DAYS = { month: "short", day: "numeric" } as const;
-const DAY_AND_A_HALF_S = 36 * 3600;
-
-/** A moment on an axis: its time, or its day if the axis is of days. */
-function moment(at: number, rangeS: number, isExact = false): string {
-  const date = new Date(at * 1000);
-  if (isExact) return date.toLocaleString(undefined, { ...DAYS, ...TIMES, second: "2-digit" });
-  return date.toLocaleString(undefined, rangeS > DAY_AND_A_HALF_S ? DAYS : TIMES);
+/** The moment under the pointer; without one, that of the last values that are known. */
+function exactly(plot: uPlot, at: number | null, hasEnded: boolean): string {
+  if (at != null) return `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
+  const times = plot.data[0];
+  const last = lastKnown(plot.data.slice(1));
+  return !hasEnded && last === times.length - 1
+    ? "now"
+    : `last known ${timeOfDay((times[last] ?? 0) * 1000)}`;
 }
 
 function colour(name: string): string {
@@ -90,11 +112,12 @@ const resolved = (name: string) => () => {
 
 function options(
   labels: string[],
-  width: number,
-  height: number,
+  { width, height }: { width: number; height: number },
   filled: boolean,
   format: { current: (value: number) => string },
+  hasEnded: { current: boolean },
 ): uPlot.Options {
+  const isBytes = format.current === bytes;
   const grid = { stroke: resolved("--line"), width: 1 };
   const font = `11px ${colour("--mono")}`;
   return {
@@ -102,15 +125,19 @@ function options(
     height,
     cursor: { y: false, points: { size: 6 } },
     legend: { live: true },
-    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), high ? high * 1.1 : 1] } },
+    scales: {
+      x: { range: (_, low, high) => timeRange(low, high) },
+      y: { range: (_, low, high) => valueRange(low, high, isBytes) },
+    },
     axes: [
       {
         stroke: resolved("--ink-faint"),
         grid: { show: false },
         ticks: grid,
         font,
-        space: 80,
-        values: (_, ticks) => ticks.map((tick) => moment(tick, (ticks.at(-1) ?? 0) - (ticks[0] ?? 0))),
+        space: 90,
+        incrs: TIME_INCREMENTS,
+        values: (_plot, ticks, _axis, _space, increment) => timeLabels(ticks, increment),
       },
       {
         stroke: resolved("--ink-faint"),
@@ -118,11 +145,12 @@ function options(
         ticks: { show: false },
         font,
         size: 62,
+        ...(isBytes ? { incrs: BYTE_INCREMENTS } : {}),
         values: (_, ticks) => ticks.map((tick) => format.current(tick)),
       },
     ],
     series: [
-      { label: "At", value: (_: uPlot, at: number | null) => (at == null ? "now" : moment(at, 0, true)) },
+      { label: "At", value: (plot: uPlot, at: number | null) => exactly(plot, at, hasEnded.current) },
       ...labels.map((label, place) => ({
         label,
         stroke: resolved(COLOURS[place % COLOURS.length] ?? "--ink"),
@@ -133,7 +161,7 @@ function options(
           : {}),
         // While nobody points at a moment, the legend tells the last one.
         value: (plot: uPlot, value: number | null, line: number, at: number | null) =>
-          told(at == null ? plot.data[line]?.at(-1) : value, format.current),
+          told(at == null ? plot.data[line]?.[lastKnown(plot.data.slice(1))] : value, format.current),
       })),
     ],
   };

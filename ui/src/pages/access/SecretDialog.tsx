@@ -4,15 +4,14 @@ import { answer, api } from "@/api/client";
 import type { KeyMade } from "@/api/schema";
 import { Copy } from "@/kit/Copy";
 import { ShownOnce } from "@/kit/ShownOnce";
-import { curlOf, firstAllowed } from "@/pages/access/listing";
+import { curlOf, exampleModel } from "@/pages/access/listing";
 
 export function SecretDialog({ made, onClose }: { made: KeyMade; onClose: () => void }) {
   const { data } = useQuery({
     queryKey: ["models", "capabilities"],
-    queryFn: () => answer(api.GET("/api/models/capabilities")),
+    queryFn: async () => (await answer(api.GET("/api/models/capabilities"))).data,
   });
-  const names = (data?.data ?? []).map((model) => model.id);
-  const model = firstAllowed(made.models, names);
+  const model = exampleModel(made.models, data ?? []);
   return (
     <ShownOnce
       title={`The secret of ${made.name}`}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { KeyOut } from "@/api/schema";
-import { curlOf, firstAllowed, fits, limitWords, shownKeys } from "./listing";
+import type { CapabilitiesOut, KeyOut } from "@/api/schema";
+import { curlOf, exampleModel, fits, limitWords, shownKeys } from "./listing";
 
 const key = (name: string, state = "active", more: Partial<KeyOut> = {}): KeyOut => ({
   id: name,
@@ -41,11 +41,33 @@ test("patterns are those of a shell", () => {
   expect(fits("a.b", "axb")).toBe(false);
 });
 
+const able = (name: string, state = "", more: Partial<CapabilitiesOut> = {}) =>
+  ({
+    name,
+    capabilities: ["chat"],
+    disabled: false,
+    loaded_on: state ? [{ state }] : [],
+    ...more,
+  }) as unknown as CapabilitiesOut;
+
 test("the example asks a model that the key may ask", () => {
-  expect(firstAllowed(["b*"], ["abc", "bcd"])).toBe("bcd");
-  expect(firstAllowed(null, ["abc"])).toBe("abc");
-  expect(firstAllowed(["later"], [])).toBe("later");
-  expect(firstAllowed(["b*"], ["abc"])).toBe("MODEL");
+  expect(exampleModel(["b*"], [able("abc"), able("bcd")])).toBe("bcd");
+  expect(exampleModel(null, [able("abc")])).toBe("abc");
+  expect(exampleModel(["later"], [])).toBe("later");
+  expect(exampleModel(["b*"], [able("abc")])).toBe("MODEL");
+});
+
+test("the example asks a loaded model first, and one whose load failed last", () => {
+  const sick = able("a-sick", "", { load_failed: true });
+  expect(exampleModel(null, [sick, able("cold"), able("warm", "loading"), able("zebra", "loaded")])).toBe(
+    "zebra",
+  );
+  expect(exampleModel(null, [sick, able("cold")])).toBe("cold");
+});
+
+test("the example asks no model that is disabled or does not chat", () => {
+  const deaf = able("a-vectors", "loaded", { capabilities: ["embeddings"] });
+  expect(exampleModel(null, [deaf, able("b-off", "", { disabled: true }), able("c-on")])).toBe("c-on");
 });
 
 test("the example can be pasted, whatever the model is called", () => {

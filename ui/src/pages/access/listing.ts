@@ -1,5 +1,5 @@
 // Which keys and users are shown, in which order, and what is said of each.
-import type { KeyOut, LimitOut, UserOut } from "@/api/schema";
+import type { CapabilitiesOut, KeyOut, LimitOut, UserOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { count } from "@/text/format";
 
@@ -69,7 +69,25 @@ export function fits(pattern: string, name: string): boolean {
   }
 }
 
-export function firstAllowed(patterns: string[] | null | undefined, names: string[]): string {
-  const allowed = patterns ? names.find((name) => patterns.some((pattern) => fits(pattern, name))) : names[0];
-  return allowed ?? patterns?.find((pattern) => !/[*?[]/.test(pattern)) ?? "MODEL";
+/** How soon a model would answer: a loaded one at once, one whose last load failed perhaps never. */
+function rank(model: CapabilitiesOut): number {
+  const states = (model.loaded_on ?? []).map((place) => place.state);
+  if (states.includes("loaded")) return 0;
+  if (states.includes("loading") || states.includes("staging")) return 1;
+  return model.load_failed ? 3 : 2;
+}
+
+/** A model for the example: one that chats, that the key may ask, and that is the likeliest to answer. */
+export function exampleModel(
+  patterns: string[] | null | undefined,
+  models: readonly CapabilitiesOut[],
+): string {
+  const able = models.filter(
+    (model) =>
+      !model.disabled &&
+      model.capabilities.includes("chat") &&
+      (!patterns || patterns.some((pattern) => fits(pattern, model.name))),
+  );
+  const [best] = [...able].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+  return best?.name ?? patterns?.find((pattern) => !/[*?[]/.test(pattern)) ?? "MODEL";
 }

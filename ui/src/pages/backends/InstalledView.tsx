@@ -13,6 +13,7 @@ import type { Verb } from "@/pages/backends/offers";
 import { Rail } from "@/pages/backends/Rail";
 import { FILTERS } from "@/pages/backends/search";
 import type { Known } from "@/pages/backends/useFleet";
+import { versionWords } from "@/pages/backends/versions";
 import { useAddress } from "@/shell/useAddress";
 import { bytes, plural } from "@/text/format";
 
@@ -56,7 +57,11 @@ export function InstalledView({ known, onChange }: { known: Known; onChange: (ch
         <Rail
           label="Installed backends"
           groups={[
-            { title: "With an update", items: shown.filter((one) => one.has_upgrade).map(item) },
+            { title: "With an update", items: shown.filter(isBehind).map(item) },
+            {
+              title: "Nodes differ",
+              items: shown.filter((one) => one.has_upgrade && !isBehind(one)).map(item),
+            },
             { title: "Up to date", items: shown.filter((one) => !one.has_upgrade).map(item) },
           ]}
           chosen={chosen?.Name}
@@ -77,13 +82,11 @@ function item(backend: InstalledBackendOut) {
   return {
     id: backend.Name,
     name: backend.Name,
-    note: `${backend.version || "no version"} on ${plural(backend.Nodes.length, "node")}`,
+    note: versionWords(backend.Nodes),
     marks: (
       <>
         {backend.Nodes.some((place) => place.drifts) && <Tag tone="warn">drift</Tag>}
-        {backend.available_version && backend.available_version !== backend.version && (
-          <Tag tone="busy">{backend.available_version}</Tag>
-        )}
+        {isBehind(backend) && <Tag tone="busy">{backend.available_version || "newer image"}</Tag>}
         {backend.IsSystem && <Tag>system</Tag>}
       </>
     ),
@@ -122,8 +125,9 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
       )}
       <Facts
         facts={[
-          ["Version", backend.version],
+          ["Installed", versionWords(backend.Nodes)],
           ["Newest", backend.available_version],
+          ["Upgrade", backend.upgrade_summary],
           ["Picked by", backend.meta],
           ["Gallery", backend.gallery || "none: from an address"],
           ["Source", backend.Nodes[0]?.uri ?? ""],
@@ -140,7 +144,8 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
                 {place.node_status !== "healthy" && <NodeStatus status={place.node_status} />}
               </td>
               <td className="number">
-                {place.version || "–"} {place.drifts && <Tag tone="warn">drift</Tag>}
+                {place.version || "–"} {place.has_upgrade && `→ ${place.upgrade_to || "newer image"} `}
+                {place.drifts && <Tag tone="warn">drift</Tag>}
               </td>
               <td className="number">{place.previous_version || "–"}</td>
               <td className="number">{bytes(place.size_bytes)}</td>
@@ -155,8 +160,12 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
   );
 }
 
+function isBehind(backend: InstalledBackendOut): boolean {
+  return backend.Nodes.some((place) => place.has_upgrade);
+}
+
 function upgradeWord(backend: InstalledBackendOut): string {
-  if (backend.available_version && backend.available_version !== backend.version)
-    return `${backend.available_version} can be had`;
-  return backend.Nodes.some((place) => place.drifts) ? "nodes differ" : "an upgrade can be had";
+  if (!isBehind(backend)) return "nodes differ";
+  const behind = plural(backend.Nodes.filter((place) => place.has_upgrade).length, "node");
+  return `${backend.available_version || "newer image"} for ${behind}`;
 }

@@ -7,7 +7,8 @@ import { Dialog } from "@/kit/Dialog";
 import { Trouble } from "@/kit/Trouble";
 import { upgradeAll } from "@/pages/backends/data";
 import { Follow } from "@/pages/backends/Follow";
-import { plural } from "@/text/format";
+import { upgradeSteps } from "@/pages/backends/versions";
+import { list, plural } from "@/text/format";
 
 interface UpgradeAllProps {
   upgrades: Readonly<Record<string, UpgradeOut>>;
@@ -47,18 +48,18 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
           <thead>
             <tr>
               <th>Backend</th>
-              <th>Most nodes have</th>
+              <th>What changes</th>
               <th>Newest</th>
-              <th>Drift</th>
             </tr>
           </thead>
           <tbody>
             {found.map((one) => (
               <tr key={one.backend_name}>
                 <td>{one.backend_name}</td>
-                <td className="number">{one.installed_version || "–"}</td>
+                <td>
+                  <Steps found={one} />
+                </td>
                 <td className="number">{one.available_version || "–"}</td>
-                <td>{one.node_drift?.length ? plural(one.node_drift.length, "node") : ""}</td>
               </tr>
             ))}
           </tbody>
@@ -75,5 +76,22 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
       ))}
       <Trouble error={begin.error} />
     </Dialog>
+  );
+}
+
+function Steps({ found }: { found: UpgradeOut }) {
+  const steps = upgradeSteps(found);
+  if (steps.length === 0) return <span className="soft">{found.summary}</span>;
+  return (
+    <ul className="plain">
+      {steps.map((step) => (
+        <li key={step.from}>
+          <span className="number">
+            {step.from || "an older one"} → {step.to || "a newer image"}
+          </span>{" "}
+          on {list(step.nodes)}
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { compareVersions, isNewer, newestFirst, upgradeOf } from "@/pages/backends/versions";
+import {
+  compareVersions,
+  isNewer,
+  newestFirst,
+  upgradeOf,
+  upgradeSteps,
+  versionWords,
+} from "@/pages/backends/versions";
 
 test("numbers are compared as numbers, whatever letter stands in front", () => {
   expect(newestFirst(["b999", "b4567", "b1000"])).toEqual(["b4567", "b1000", "b999"]);
@@ -26,4 +33,23 @@ test("a node that has the newest is offered nothing, though others are behind", 
   const image = { available_version: "", available_digest: "sha256:b" };
   expect(upgradeOf(image, { version: "", digest: "sha256:a" })).toBe("a newer image");
   expect(upgradeOf(image, { version: "", digest: "sha256:b" })).toBe("");
+});
+
+test("every version that is there is counted by itself", () => {
+  const places = ["2.0.0", "1.0.0", "2.0.0", ""].map((version) => ({ version }));
+  expect(versionWords(places)).toBe("2.0.0 on 2 nodes, 1.0.0 on 1 node, no version on 1 node");
+});
+
+test("an upgrade is told from which version to which, and where", () => {
+  const behind = (node_name: string, from_version: string) => ({
+    node_id: node_name,
+    node_name,
+    from_version,
+    to_version: "2.0.0",
+  });
+  expect(upgradeSteps({ nodes: [behind("a", "0.9"), behind("b", "1.0.0"), behind("c", "1.0.0")] })).toEqual([
+    { from: "1.0.0", to: "2.0.0", nodes: ["b", "c"] },
+    { from: "0.9", to: "2.0.0", nodes: ["a"] },
+  ]);
+  expect(upgradeSteps({ nodes: [] })).toEqual([]);
 });

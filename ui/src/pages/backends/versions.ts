@@ -1,5 +1,6 @@
 // Which of two versions is newer, for order and colour only: what an upgrade is, the server says.
 import type { UpgradeOut } from "@/api/schema";
+import { plural } from "@/text/format";
 
 const BEFORE = ["dev", "nightly", "snapshot", "a", "alpha", "b", "beta", "c", "rc", "pre", "preview"];
 
@@ -38,6 +39,33 @@ export function newestFirst(versions: Iterable<string>): string[] {
 
 export function isNewer(version: string, than: string): boolean {
   return version !== "" && compareVersions(version, than) > 0;
+}
+
+/** `2.0.0 on 2 nodes, 1.0.0 on 2 nodes`: every version that is there, the newest first. */
+export function versionWords(places: readonly { version: string }[]): string {
+  const counts = new Map<string, number>();
+  for (const { version } of places) counts.set(version, (counts.get(version) ?? 0) + 1);
+  const order = [...newestFirst(counts.keys()), ...(counts.has("") ? [""] : [])];
+  return order
+    .map((version) => `${version || "no version"} on ${plural(counts.get(version) ?? 0, "node")}`)
+    .join(", ");
+}
+
+export interface UpgradeStep {
+  from: string;
+  to: string;
+  nodes: string[];
+}
+
+/** What an upgrade would do: from which version to which, on which nodes. None: nothing is behind. */
+export function upgradeSteps(found: Pick<UpgradeOut, "nodes">): UpgradeStep[] {
+  const steps = new Map<string, UpgradeStep>();
+  for (const { from_version, to_version, node_name } of found.nodes ?? []) {
+    const step = steps.get(from_version) ?? { from: from_version, to: to_version, nodes: [] };
+    step.nodes.push(node_name);
+    steps.set(from_version, step);
+  }
+  return [...steps.values()].sort((one, other) => compareVersions(other.from, one.from));
 }
 
 /** What a node that has `place` would get; empty: it has it already, whatever others have. */

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { live, modelConfigs, operations, rules } from "@/api/queries";
 import type { LiveOut, ModelOut, OperationOut, RuleOut } from "@/api/schema";
+import { Ago } from "@/kit/Ago";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Empty } from "@/kit/Panel";
@@ -92,6 +93,9 @@ function Row({ model, live: shown, going, rule }: RowProps) {
       {failed.map((operation) => (
         <UnderWay key={operation.id} operation={operation} />
       ))}
+      {model.load_error && state.word === "load failed" && failed.length === 0 && (
+        <LoadFailed model={model} />
+      )}
       {cannot && failed.length === 0 && <Unmet model={model.name} />}
     </li>
   );
@@ -112,6 +116,15 @@ function Numbers({ model, live: shown }: { model: string; live: LiveOut | undefi
       <span>
         <span className="number">{count(one.pace?.tokens_per_s ?? 0)}</span> tokens/s
       </span>
+    </p>
+  );
+}
+
+/** Why the last load failed, also after its operation was dismissed. */
+export function LoadFailed({ model }: { model: ModelOut }) {
+  return (
+    <p className="small bad-text" role="status">
+      Last load failed <Ago at={model.load_failed_at} />: {model.load_error}
     </p>
   );
 }

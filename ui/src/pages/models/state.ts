@@ -87,6 +87,7 @@ export function stateOf(model: ModelOut, { busy, isUnmet: cannot }: Around): Mod
   if (first) return { tone: "busy", word: DOING[first.kind] ?? "busy", detail: "" };
   const moving = model.replicas?.[0];
   if (moving) return { tone: "busy", word: moving.state, detail: "" };
+  if (model.load_error) return { tone: "bad", word: "load failed", detail: model.load_error };
   if (cannot)
     return { tone: "warn", word: "cannot be met", detail: "Its rule asks for more than there is room for." };
   if (model.files == null)

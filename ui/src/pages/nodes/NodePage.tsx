@@ -3,11 +3,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { nodes, operations } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
+import { Ago } from "@/kit/Ago";
 import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Empty, PageHead } from "@/kit/Panel";
-import { NodeStatus } from "@/kit/status";
+import { NodeStatus, Tag } from "@/kit/status";
 import { Tabs } from "@/kit/Tabs";
 import { Meters } from "@/pages/nodes/NodeRow";
 import { holds } from "@/pages/nodes/offers";
@@ -22,9 +23,10 @@ import { Processes } from "@/pages/nodes/one/Processes";
 import { Replicas } from "@/pages/nodes/one/Replicas";
 import { operationByNode } from "@/pages/nodes/roster";
 import type { TABS } from "@/pages/nodes/search";
+import { isAgent, isHeard } from "@/pages/nodes/tally";
 import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { hardwareOf, reasonOf } from "@/pages/nodes/words";
+import { adviceOf, hardwareOf, reasonOf } from "@/pages/nodes/words";
 import "@/pages/nodes/nodes.css";
 import "@/pages/nodes/one/node.css";
 
@@ -72,12 +74,16 @@ function Page({ node }: { node: NodeOut }) {
             <Under operation={operation} node={node} />
           </div>
         )}
-        <Tabs label={`About ${node.name}`} tabs={LABELS} shown={tab}>
-          {tab === "overview" && <Overview node={node} />}
-          {tab === "backends" && <Backends node={node} />}
-          {tab === "logs" && <Logs node={node} />}
-          {tab === "operations" && <Operations node={node} />}
-        </Tabs>
+        {isAgent(node) ? (
+          <AgentOverview node={node} />
+        ) : (
+          <Tabs label={`About ${node.name}`} tabs={LABELS} shown={tab}>
+            {tab === "overview" && <Overview node={node} />}
+            {tab === "backends" && <Backends node={node} />}
+            {tab === "logs" && <Logs node={node} />}
+            {tab === "operations" && <Operations node={node} />}
+          </Tabs>
+        )}
       </div>
     </>
   );
@@ -94,8 +100,15 @@ function Head({ node }: { node: NodeOut }) {
           <>
             <p className="row">
               <NodeStatus status={node.status} reason={node.status_reason} />
+              {isAgent(node) && <Tag title="It runs agents, and no engines.">agent</Tag>}
               <span aria-live="polite">{reasonOf(node)}</span>
+              {!isHeard(node) && node.last_heartbeat && (
+                <span>
+                  · last heard <Ago at={node.last_heartbeat} />
+                </span>
+              )}
             </p>
+            {adviceOf(node) && <p>{adviceOf(node)}</p>}
             <p className="small">{hardwareOf(node)}</p>
           </>
         }
@@ -140,6 +153,25 @@ function Overview({ node }: { node: NodeOut }) {
         </section>
         <Conditions node={node} />
         <Limits node={node} />
+        <Labels node={node} />
+      </div>
+    </div>
+  );
+}
+
+/** An agent node runs no engines: it has no replicas, backends, VRAM budget or slots. */
+function AgentOverview({ node }: { node: NodeOut }) {
+  return (
+    <div className="node-overview">
+      <div className="stack">
+        <Metrics node={node} />
+        <Machine node={node} />
+      </div>
+      <div className="stack">
+        <section className="panel" aria-label="How full it is">
+          <Meters node={node} />
+        </section>
+        <Conditions node={node} />
         <Labels node={node} />
       </div>
     </div>

@@ -2,11 +2,13 @@
 import { Link } from "@tanstack/react-router";
 import { memo, useRef } from "react";
 import type { NodeOut, OperationOut } from "@/api/schema";
+import { Ago } from "@/kit/Ago";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Meter } from "@/kit/measures";
 import { NodeStatus, Tag } from "@/kit/status";
 import { type Chip, inFlightOf, sameChips } from "@/pages/nodes/roster";
+import { isAgent, isHeard } from "@/pages/nodes/tally";
 import { Under } from "@/pages/nodes/Under";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
 import { hardwareOf, reasonOf, usedOf } from "@/pages/nodes/words";
@@ -37,13 +39,14 @@ export const NodeRow = memo(
               {node.name}
             </Link>
             <NodeStatus status={node.status} reason={node.status_reason} />
+            {isAgent(node) && <Tag title="It runs agents, and no engines.">agent</Tag>}
           </div>
           <p className="small soft">{hardwareOf(node) || node.address}</p>
           {node.status !== "healthy" && <p className="small">{reasonOf(node)}</p>}
         </div>
         <Meters node={node} />
         <div className="nodes-work">
-          <Chips chips={chips} />
+          {!isAgent(node) && <Chips chips={chips} />}
           {inFlight > 0 && <span className="small number">{inFlight} in flight</span>}
           {operation && <Under operation={operation} node={node} />}
         </div>
@@ -93,8 +96,19 @@ export function Meters({ node }: { node: NodeOut }) {
   const disk = usedOf(node.total_disk, node.available_disk);
   const promised = node.reserved_vram > 0 ? ` + ${bytes(node.reserved_vram)} reserved` : "";
   return (
-    <div className="nodes-meters">
-      {(node.total_vram ?? 0) > 0 && (
+    <div className={isHeard(node) ? "nodes-meters" : "nodes-meters nodes-stale"}>
+      {!isHeard(node) && (
+        <p className="small">
+          {node.last_heartbeat ? (
+            <>
+              Last heard <Ago at={node.last_heartbeat} />. Then it had:
+            </>
+          ) : (
+            "Never heard from."
+          )}
+        </p>
+      )}
+      {!isAgent(node) && (node.total_vram ?? 0) > 0 && (
         <Meter
           label="VRAM"
           used={vram}

@@ -12,13 +12,14 @@ import { JoinDialog } from "@/pages/nodes/JoinDialog";
 import { NodeRow } from "@/pages/nodes/NodeRow";
 import {
   type Chip,
+  type Kind,
   operationByNode,
-  pulseOf,
   replicasByNode,
   type Status,
   shownNodes,
 } from "@/pages/nodes/roster";
 import { STATUSES } from "@/pages/nodes/search";
+import { statusWords, type Tally, tallyOf, thereWords } from "@/pages/nodes/tally";
 import { useMay } from "@/shell/me";
 import { bytesOf, plural } from "@/text/format";
 import "@/pages/nodes/nodes.css";
@@ -26,14 +27,14 @@ import "@/pages/nodes/nodes.css";
 const NONE: Chip[] = [];
 
 export default function Nodes() {
-  const { q = "", status, join } = useSearch({ from: "/nodes" });
+  const { q = "", status, kind, join } = useSearch({ from: "/nodes" });
   const navigate = useNavigate({ from: "/nodes" });
   const isAdmin = useMay("admin");
   const asked = useQuery(nodes);
-  const pulse = pulseOf(asked.data ?? []);
+  const tally = tallyOf(asked.data ?? []);
   return (
     <>
-      <PageHead title="Nodes" note={asked.data && <PulseLine pulse={pulse} />}>
+      <PageHead title="Nodes" note={asked.data && <TallyLine tally={tally} />}>
         {isAdmin && (
           <Button
             kind="primary"
@@ -56,19 +57,33 @@ export default function Nodes() {
           label="Status"
           value={status ?? "all"}
           options={[
-            { value: "all" as const, label: "All", count: pulse.nodes },
-            ...STATUSES.filter((word) => pulse.byStatus[word] || word === status).map((word) => ({
+            { value: "all" as const, label: "All", count: tally.all },
+            ...STATUSES.filter((word) => tally.byStatus[word] || word === status).map((word) => ({
               value: word,
               label: word,
-              count: pulse.byStatus[word] ?? 0,
+              count: tally.byStatus[word] ?? 0,
             })),
           ]}
           onChange={(word) =>
             void navigate({ search: (was) => ({ ...was, status: word === "all" ? undefined : word }) })
           }
         />
+        {(tally.agents > 0 || kind) && (
+          <Segments
+            label="Kind"
+            value={kind ?? "all"}
+            options={[
+              { value: "all" as const, label: "All" },
+              { value: "backend" as const, label: "Backend", count: tally.all - tally.agents },
+              { value: "agent" as const, label: "Agent", count: tally.agents },
+            ]}
+            onChange={(word) =>
+              void navigate({ search: (was) => ({ ...was, kind: word === "all" ? undefined : word }) })
+            }
+          />
+        )}
       </div>
-      <Answered query={asked}>{(all) => <Roster all={all} term={q} status={status} />}</Answered>
+      <Answered query={asked}>{(all) => <Roster all={all} term={q} status={status} kind={kind} />}</Answered>
       {join && isAdmin && asked.data && (
         <JoinDialog
           known={asked.data}
@@ -79,23 +94,30 @@ export default function Nodes() {
   );
 }
 
-function PulseLine({ pulse }: { pulse: ReturnType<typeof pulseOf> }) {
+function TallyLine({ tally }: { tally: Tally }) {
+  const { vram } = tally;
   const words = [
-    plural(pulse.nodes, "node"),
-    `${pulse.byStatus.healthy ?? 0} healthy`,
-    pulse.byStatus.pending && `${pulse.byStatus.pending} waiting for approval`,
-    pulse.byStatus.draining && `${pulse.byStatus.draining} draining`,
-    pulse.vramTotal > 0 && `${bytesOf(pulse.vramUsed, pulse.vramTotal)} of VRAM in use`,
+    plural(tally.all, "node"),
+    ...statusWords(tally),
+    tally.agents > 0 && plural(tally.agents, "agent node"),
+    vram.total != null && `${bytesOf(vram.used, vram.total)} of VRAM in use ${thereWords(tally)}`,
   ];
   return <>{words.filter(Boolean).join(" · ")}</>;
 }
 
-function Roster({ all, term, status }: { all: NodeOut[]; term: string; status: Status | undefined }) {
+interface RosterProps {
+  all: NodeOut[];
+  term: string;
+  status: Status | undefined;
+  kind: Kind | undefined;
+}
+
+function Roster({ all, term, status, kind }: RosterProps) {
   const { data: present } = useQuery(live);
   const { data: underway } = useQuery(operations);
   const chips = useMemo(() => replicasByNode(present), [present]);
   const byNode = useMemo(() => operationByNode(underway ?? []), [underway]);
-  const shown = useMemo(() => shownNodes(all, term, status), [all, term, status]);
+  const shown = useMemo(() => shownNodes(all, term, status, kind), [all, term, status, kind]);
   if (all.length === 0) {
     return (
       <Empty title="No machine has joined yet.">
@@ -104,7 +126,7 @@ function Roster({ all, term, status }: { all: NodeOut[]; term: string; status: S
     );
   }
   if (shown.length === 0)
-    return <Empty title="No node is like that.">Another word, or another status, finds more.</Empty>;
+    return <Empty title="No nodes match this filter.">Change the search, the status or the kind.</Empty>;
   return (
     <ul className="plain nodes-roster" aria-label="Nodes">
       {shown.map((node) => (

@@ -1,14 +1,6 @@
 import { expect, test } from "vitest";
 import type { LiveOut, NodeOut, OperationOut } from "@/api/schema";
-import {
-  inFlightOf,
-  operationByNode,
-  pulseOf,
-  replicasByNode,
-  sameChips,
-  shownNodes,
-} from "@/pages/nodes/roster";
-import { usedOf } from "@/pages/nodes/words";
+import { inFlightOf, operationByNode, replicasByNode, sameChips, shownNodes } from "@/pages/nodes/roster";
 
 const node = (name: string, status: string, more: Partial<NodeOut> = {}) =>
   ({ id: name, name, status, address: "", labels: {}, ...more }) as NodeOut;
@@ -24,17 +16,13 @@ test("every word of a search must be found, also in labels", () => {
   expect(shownNodes(nodes, "", "offline")).toEqual([]);
 });
 
-test("memory that is not known is not used", () => {
-  expect(usedOf(10, null)).toBeNull();
-  expect(usedOf(10, 4)).toBe(6);
-  expect(
-    pulseOf([node("a", "healthy", { total_vram: 10, available_vram: 4 }), node("b", "pending")]),
-  ).toEqual({
-    nodes: 2,
-    byStatus: { healthy: 1, pending: 1 },
-    vramUsed: 6,
-    vramTotal: 10,
-  });
+test("agent nodes and backend nodes are shown apart", () => {
+  const nodes = [
+    node("a", "healthy", { node_type: "agent" }),
+    node("b", "healthy", { node_type: "backend" }),
+  ];
+  expect(shownNodes(nodes, "", undefined, "agent").map((one) => one.name)).toEqual(["a"]);
+  expect(shownNodes(nodes, "", undefined, "backend").map((one) => one.name)).toEqual(["b"]);
 });
 
 test("replicas are found by the name of their node", () => {

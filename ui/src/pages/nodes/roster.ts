@@ -1,17 +1,24 @@
 // Which nodes are shown, in which order, what is done on each, and how the fleet is as a whole.
 import type { LiveOut, NodeOut, OperationOut } from "@/api/schema";
-import type { STATUSES } from "@/pages/nodes/search";
-import { hardwareOf, usedOf } from "@/pages/nodes/words";
+import type { KINDS, STATUSES } from "@/pages/nodes/search";
+import { hardwareOf } from "@/pages/nodes/words";
 
 export type Status = (typeof STATUSES)[number];
+export type Kind = (typeof KINDS)[number];
 
 // Those that wait for somebody first, then those that have a problem.
 const RANK: Record<string, number> = { pending: 0, unhealthy: 1, offline: 2, draining: 3, healthy: 4 };
 const order = new Intl.Collator("en", { numeric: true });
 
-export function shownNodes(nodes: NodeOut[], term: string, status: Status | undefined): NodeOut[] {
+export function shownNodes(
+  nodes: NodeOut[],
+  term: string,
+  status: Status | undefined,
+  kind: Kind | undefined = undefined,
+): NodeOut[] {
   const words = term.toLowerCase().split(/\s+/).filter(Boolean);
   return nodes
+    .filter((node) => !kind || node.node_type === kind)
     .filter((node) => !status || node.status === status)
     .filter((node) => words.length === 0 || has(wordsOf(node), words))
     .sort((a, b) => (RANK[a.status] ?? 9) - (RANK[b.status] ?? 9) || order.compare(a.name, b.name));
@@ -24,25 +31,6 @@ function has(text: string, words: string[]): boolean {
 function wordsOf(node: NodeOut): string {
   const labels = Object.entries(node.labels).map(([key, value]) => `${key}=${value}`);
   return [node.name, node.address, node.id, hardwareOf(node), ...labels].join(" ").toLowerCase();
-}
-
-export interface Pulse {
-  nodes: number;
-  byStatus: Record<string, number>;
-  vramUsed: number;
-  vramTotal: number;
-}
-
-export function pulseOf(nodes: NodeOut[]): Pulse {
-  const byStatus: Record<string, number> = {};
-  let vramUsed = 0;
-  let vramTotal = 0;
-  for (const node of nodes) {
-    byStatus[node.status] = (byStatus[node.status] ?? 0) + 1;
-    vramTotal += node.total_vram ?? 0;
-    vramUsed += usedOf(node.total_vram, node.reported_available_vram ?? node.available_vram) ?? 0;
-  }
-  return { nodes: nodes.length, byStatus, vramUsed, vramTotal };
 }
 
 export interface Chip {

@@ -1,12 +1,14 @@
 import { flag, oneOf, said, text } from "@/text/search";
 
 export const STATUSES = ["healthy", "pending", "draining", "unhealthy", "offline"] as const;
+export const KINDS = ["backend", "agent"] as const;
 export const TABS = ["overview", "backends", "logs", "operations"] as const;
 
 export function nodesSearch(search: Record<string, unknown>) {
   return said({
     q: text(search, "q"),
     status: oneOf(search, "status", STATUSES),
+    kind: oneOf(search, "kind", KINDS),
     join: flag(search, "join"),
   });
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { NodeOut } from "@/api/schema";
-import { hardwareOf, lossOf, usedOf } from "@/pages/nodes/words";
+import { adviceOf, hardwareOf, lossOf, usedOf } from "@/pages/nodes/words";
 
 const bare = {
   model_count: 0,
@@ -33,4 +33,14 @@ test("a removal names what is lost, and only that", () => {
   expect(lossOf(full)).toBe(
     "It is forgotten, and with it 2 replicas, 1 label, its VRAM budget, and what it still owes. It is answering 1 request now.",
   );
+});
+
+test("a node that is offline comes with what to do", () => {
+  expect(adviceOf({ status: "offline", status_reason: "No heartbeat within its lease" })).toMatch(
+    /^Check that/,
+  );
+  expect(adviceOf({ status: "offline", status_reason: "Its worker has stopped" })).toMatch(
+    /^Start its worker/,
+  );
+  expect(adviceOf({ status: "healthy", status_reason: "" })).toBe("");
 });

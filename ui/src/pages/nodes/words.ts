@@ -52,6 +52,16 @@ export function lossOf(
   return `It is forgotten, and with it ${list(lost)}.${busy}`;
 }
 
+/** What somebody can do about a node that is not well; empty: nothing has to be done. */
+export function adviceOf(node: Pick<NodeOut, "status" | "status_reason">): string {
+  if (node.status === "unhealthy")
+    return "Its worker runs but is not on the bus. Check that the machine reaches NATS, then look at the worker's log.";
+  if (node.status !== "offline") return "";
+  return node.status_reason.includes("stopped")
+    ? "Start its worker again on that machine, or remove the node if it is gone for good."
+    : "Check that the machine is on and reaches this cluster: its worker comes back by itself. If it is gone for good, remove the node.";
+}
+
 /** Why it has its status. What to type in a terminal is left to terminals. */
 export function reasonOf(node: Pick<NodeOut, "status" | "status_reason">): string {
   return node.status === "pending" ? "It waits for somebody to approve it." : node.status_reason;

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { NoteOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
 import { log } from "@/pages/operations/queries";
-import { clock } from "@/text/format";
+import { clock, timeOfDay } from "@/text/format";
 
 export function Log({ id }: { id: string }) {
   const query = useQuery(log(id));
@@ -26,7 +26,7 @@ function Line({ note }: { note: NoteOut }) {
   return (
     <li className={note.level === "info" ? undefined : `operations-${note.level}`}>
       <time dateTime={note.at} title={clock(note.at)} className="number faint">
-        {new Date(note.at).toLocaleTimeString(undefined, { timeStyle: "medium" })}
+        {timeOfDay(note.at)}
       </time>
       <span>
         {note.level !== "info" && <strong>{note.level}: </strong>}

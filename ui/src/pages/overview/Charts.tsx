@@ -22,7 +22,7 @@ const TOKENS: Drawn = {
 };
 const FIRST: Drawn = {
   title: "Time to the first token",
-  note: "Of the last minute: the middle one, and the one that 95 of 100 stay below.",
+  note: "p50 and p95 over the last minute.",
   lines: [
     ["p50", "first_byte_p50_s"],
     ["p95", "first_byte_p95_s"],
@@ -40,7 +40,7 @@ const REQUESTS: Drawn = {
 };
 const VRAM: Drawn = {
   title: "GPU memory",
-  note: "In use, of all nodes that are there.",
+  note: "In use, on all nodes that can be reached.",
   lines: [
     ["used", "vram_used"],
     ["total", "vram_total"],

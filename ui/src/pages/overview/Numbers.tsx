@@ -2,18 +2,20 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Meter } from "@/kit/measures";
-import type { Amount, Fleet } from "@/pages/overview/fleet";
+import { type Amount, statusWords, thereWords } from "@/pages/nodes/tally";
+import type { Fleet } from "@/pages/overview/fleet";
 import { bytesOf, count, plural } from "@/text/format";
 
 export function Numbers({ fleet }: { fleet: Fleet }) {
   const { nodes, replicas } = fleet;
+  const healthy = nodes.byStatus.healthy ?? 0;
   return (
     <section className="overview-numbers" aria-label="The fleet in numbers">
       <Fact
         to="/nodes"
         name="Nodes"
-        value={nodes.healthy === nodes.all ? count(nodes.all) : `${nodes.healthy} of ${nodes.all}`}
-        note={nodes.all === 0 ? "none yet" : "healthy"}
+        value={healthy === nodes.all ? count(nodes.all) : `${healthy} of ${nodes.all}`}
+        note={nodes.all === 0 ? "none yet" : statusWords(nodes).join(", ")}
       />
       <Fact
         to="/models"
@@ -30,12 +32,13 @@ export function Numbers({ fleet }: { fleet: Fleet }) {
         note={fleet.waiting > 0 ? `${fleet.waiting} waiting` : "nobody waits"}
       />
       <div className="panel overview-meters">
-        <Memory name="GPU memory" amount={fleet.vram} absent="No GPU in the fleet" />
-        <Memory name="Memory" amount={fleet.ram} absent="Not known" />
+        <Memory name="GPU memory" amount={nodes.vram} absent="No GPU can be reached" />
+        <Memory name="Memory" amount={nodes.ram} absent="Not known" />
         <div className="row apart small">
           <span className="soft">Processor threads</span>
-          <span className="number">{fleet.threads || "–"}</span>
+          <span className="number">{nodes.threads || "–"}</span>
         </div>
+        {nodes.there > 0 && <p className="small faint">Counted {thereWords(nodes)}.</p>}
       </div>
     </section>
   );

@@ -222,18 +222,19 @@ function drifting(installed: readonly InstalledBackendOut[]): Item[] {
   ];
 }
 
+/** Only what has nodes that are behind: nodes that merely differ are said above. */
 function upgradable(upgrades: Readonly<Record<string, UpgradeOut>>): Item[] {
-  const all = Object.values(upgrades);
+  const all = Object.values(upgrades).filter((upgrade) => (upgrade.nodes ?? []).length > 0);
   if (all.length === 0) return [];
   return [
     {
       key: "upgrades",
       tone: "busy",
-      title: `There is something newer of ${list(all.map((upgrade) => upgrade.backend_name))}.`,
+      title: `Upgrades are available for ${list(all.map((upgrade) => upgrade.backend_name))}.`,
       detail: all
-        .filter((upgrade) => upgrade.installed_version && upgrade.available_version)
-        .map((one) => `${one.backend_name} ${one.installed_version} → ${one.available_version}`)
-        .join(", "),
+        .slice(0, EACH_UP_TO)
+        .map((one) => (all.length === 1 ? one.summary : `${one.backend_name}: ${one.summary}`))
+        .join(" "),
       goal: { page: "backends", show: "upgrades" },
       word: "See upgrades",
     },

@@ -34,7 +34,7 @@ function perName<T>(make: (name: Name) => T): Record<Name, T> {
 export function sampleOf(live: LiveOut | undefined, nodes: readonly NodeOut[] | undefined): Sample {
   if (!live) return GAP;
   const now = pace(live.pace);
-  const { vram, waiting, inFlight } = fleet(nodes ?? [], live);
+  const { nodes: tally, waiting, inFlight } = fleet(nodes ?? [], live);
   return {
     tokens_per_s: now.tokens,
     requests_per_s: now.requests,
@@ -43,8 +43,8 @@ export function sampleOf(live: LiveOut | undefined, nodes: readonly NodeOut[] | 
     first_byte_p95_s: now.first95,
     waiting,
     in_flight: inFlight,
-    vram_used: vram.used,
-    vram_total: vram.total,
+    vram_used: tally.vram.used,
+    vram_total: tally.vram.total,
   };
 }
 

@@ -1,46 +1,19 @@
-// The fleet in numbers. Pure. What is not known of a node is left out of a sum, never counted as zero.
+// The fleet in numbers. Pure. Nodes and memory are counted by pages/nodes/tally.ts, as everywhere.
 import type { LiveModel, LiveOut, NodeOut, PaceOut } from "@/api/schema";
-
-export interface Amount {
-  used: number | null;
-  total: number | null;
-  reserved: number;
-}
+import { type Tally, tallyOf } from "@/pages/nodes/tally";
 
 export interface Fleet {
-  nodes: { healthy: number; all: number };
-  vram: Amount;
-  ram: Amount;
-  threads: number;
+  nodes: Tally;
   replicas: { loaded: number; all: number; models: number };
   inFlight: number;
   waiting: number;
 }
 
-/** Nodes that are there: what an absent one has is no capacity. */
-const THERE = new Set(["healthy", "draining"]);
-
 export function fleet(nodes: readonly NodeOut[], live: LiveOut | undefined): Fleet {
-  const there = nodes.filter((node) => THERE.has(node.status) && node.node_type === "backend");
   const replicas = (live?.models ?? []).flatMap((model) => model.replicas);
   const sum = (numbers: readonly number[]) => numbers.reduce((one, other) => one + other, 0);
   return {
-    nodes: {
-      healthy: nodes.filter((node) => node.status === "healthy").length,
-      all: nodes.filter((node) => node.status !== "pending").length,
-    },
-    vram: amount(
-      there,
-      (node) => node.total_vram,
-      (node) => node.reported_available_vram ?? node.available_vram,
-      (node) => node.reserved_vram,
-    ),
-    ram: amount(
-      there,
-      (node) => node.total_ram,
-      (node) => node.available_ram,
-    ),
-    threads: sum(there.map((node) => node.cpu_threads ?? 0)),
+    nodes: tallyOf(nodes),
     replicas: {
       loaded: replicas.filter((replica) => replica.state === "loaded").length,
       all: replicas.length,
@@ -49,23 +22,6 @@ export function fleet(nodes: readonly NodeOut[], live: LiveOut | undefined): Fle
     inFlight: sum((live?.models ?? []).map((model) => model.in_flight ?? 0)),
     waiting: sum((live?.models ?? []).map((model) => model.waiting ?? 0)),
   };
-}
-
-type Of = (node: NodeOut) => number | null | undefined;
-
-function amount(nodes: readonly NodeOut[], total: Of, free: Of, reserved: Of = () => 0): Amount {
-  let known: Amount = { used: null, total: null, reserved: 0 };
-  for (const node of nodes) {
-    const all = total(node);
-    const left = free(node);
-    if (!all || left == null) continue;
-    known = {
-      used: (known.used ?? 0) + Math.max(0, all - left),
-      total: (known.total ?? 0) + all,
-      reserved: known.reserved + (reserved(node) ?? 0),
-    };
-  }
-  return known;
 }
 
 export interface Pace {

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { IntentOut, LiveOut, NodeOut, OperationOut, PastOut, RuleOut } from "@/api/schema";
+import type { IntentOut, LiveOut, NodeOut, OperationOut, PastOut, RuleOut, UpgradeOut } from "@/api/schema";
 import { attention, type Known } from "@/pages/overview/attention";
 import { GAP, joined, NO_CURVES, sampleOf, skew, withSample } from "@/pages/overview/curves";
-import { busiest, fleet } from "@/pages/overview/fleet";
+import { busiest } from "@/pages/overview/fleet";
 
 const nothing: Known = {
   degraded: [],
@@ -25,6 +25,24 @@ const node = (name: string, more: Partial<NodeOut> = {}): NodeOut =>
     ...more,
   }) as NodeOut;
 
+const upgrade = (backend_name: string, summary: string, nodes: string[]): UpgradeOut =>
+  ({ backend_name, summary, nodes: nodes.map((node_name) => ({ node_name })) }) as unknown as UpgradeOut;
+
+test("an upgrade tells which nodes are behind, and nodes that only differ are no upgrade", () => {
+  const [item, ...rest] = attention({
+    ...nothing,
+    upgrades: {
+      fake: upgrade("fake", "The newest version is 2.0.0. a and b have 1.0.0.", ["a", "b"]),
+      same: upgrade("same", "Nodes differ. c has 3.0, the others 2.0.", []),
+    },
+  });
+  expect(rest).toEqual([]);
+  expect(item).toMatchObject({
+    title: "Upgrades are available for fake.",
+    detail: "The newest version is 2.0.0. a and b have 1.0.0.",
+  });
+});
+
 test("where all is well nothing is said", () => {
   expect(attention({ ...nothing, nodes: [node("a")] })).toEqual([]);
 });
@@ -39,7 +57,7 @@ test("what is broken comes before what waits, and upgrades come last", () => {
       { id: "2", kind: "backend_install", state: "running", name: "other" } as OperationOut,
     ],
     intents: [{ node_name: "b", backend: "far", state: "dead" } as IntentOut],
-    upgrades: { fake: { backend_name: "fake", installed_version: "1", available_version: "2" } as never },
+    upgrades: { fake: upgrade("fake", "The newest version is 2. a has 1.", ["a"]) },
     rules: [{ model: "m", model_exists: true, unsatisfiable_ticks: 3 } as RuleOut],
   });
   expect(items.map((item) => item.title)).toEqual([
@@ -49,7 +67,7 @@ test("what is broken comes before what waits, and upgrades come last", () => {
     "1 thing that a node owes has been given up.",
     "a waits to be let in.",
     "The rule for m cannot be met.",
-    "There is something newer of fake.",
+    "Upgrades are available for fake.",
   ]);
   expect(items.find((item) => item.approves)?.approves?.name).toBe("a");
 });
@@ -63,22 +81,6 @@ test("many of one sort are few lines", () => {
   expect(attention({ ...nothing, nodes: away })).toMatchObject([
     { title: "4 nodes are offline.", detail: "a, b, c, and 1 more" },
   ]);
-});
-
-test("the fleet's memory is that of nodes which are there and say it", () => {
-  const all = [
-    node("a", { total_vram: 24, reported_available_vram: 20, reserved_vram: 2, cpu_threads: 8 }),
-    node("b", { total_vram: 24, reported_available_vram: 4, reserved_vram: 0, status: "offline" }),
-    node("c", { total_vram: null, total_ram: 64, available_ram: 60, cpu_threads: 4 }),
-    node("d", { status: "pending" }),
-  ];
-  expect(fleet(all, undefined)).toMatchObject({
-    nodes: { healthy: 2, all: 3 },
-    vram: { used: 4, total: 24, reserved: 2 },
-    ram: { used: 4, total: 64 },
-    threads: 12,
-  });
-  expect(fleet([], undefined).vram).toEqual({ used: null, total: null, reserved: 0 });
 });
 
 test("what the stream leaves out is zero, and what is not known is a gap", () => {

@@ -3,7 +3,7 @@ import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from 
 import { Button } from "@/kit/Button";
 import { Trouble } from "@/kit/Trouble";
 import type { Facts } from "@/pages/playground/chat";
-import type { Choice } from "@/pages/playground/choices";
+import { type Choice, invitation } from "@/pages/playground/choices";
 import { Underway } from "@/pages/playground/Underway";
 import type { Conversation } from "@/pages/playground/useConversation";
 import { Written } from "@/pages/playground/Written";
@@ -52,15 +52,7 @@ function Beginning({ choice }: { choice: Choice | null }) {
   return (
     <div className="playground-beginning soft">
       <h2>{choice ? `Talk to ${choice.name}` : "No model can chat yet"}</h2>
-      <p>
-        {choice?.ready === "absent"
-          ? "Send a message: the engine and the model are fetched first, then it answers. You see how far that is."
-          : choice?.ready === "cold"
-            ? "It is not loaded. Send a message: it is loaded first, then it answers."
-            : choice
-              ? "It is loaded and waits for you."
-              : "Install one on the page Models."}
-      </p>
+      <p>{invitation(choice)}</p>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CapabilitiesOut, GalleryModelOut } from "@/api/schema";
-import { choicesOf, chosenOf, heldChoice } from "@/pages/playground/choices";
+import { choicesOf, chosenOf, heldChoice, invitation } from "@/pages/playground/choices";
 
 const model = (
   name: string,
@@ -12,6 +12,7 @@ const model = (
   capabilities: ["chat"],
   backend: "fake",
   disabled: false,
+  load_failed: false,
   pinned: false,
   source: "",
   loaded_on: states.map((state) => ({ node_id: "1", node_name: "gpu-a", state, node_status: "healthy" })),
@@ -70,4 +71,20 @@ test("who is talked to stays, whoever else becomes ready and while it is being i
   expect(heldChoice([other], "small", small)).toBe(small);
   expect(heldChoice([other], "gone", small)).toBeNull();
   expect(heldChoice([other], "other", small)).toBe(other);
+});
+
+test("only a model that is loaded is said to be loaded", () => {
+  const [hot, warm, leaving] = ["loaded", "loading", "unloading"].map(
+    (state) => choicesOf("chat", [model("m", [state])], [])[0] ?? null,
+  );
+  expect(invitation(hot ?? null)).toMatch(/^It is loaded\./);
+  expect(invitation(warm ?? null)).toMatch(/^It is being loaded\./);
+  expect(invitation(leaving ?? null)).toMatch(/^It is not loaded\./);
+});
+
+test("a catalog entry without files says no size, and a model whose load failed says so", () => {
+  const [choice] = choicesOf("chat", [], [entry("bare", { size: "" })]);
+  expect(choice?.note).toBe("not installed: installs itself when it is asked");
+  const [sick] = choicesOf("chat", [model("sick", [], { load_failed: true })], []);
+  expect(sick?.note).toContain("last load failed");
 });

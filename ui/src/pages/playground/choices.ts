@@ -45,8 +45,13 @@ function fromPresent(model: CapabilitiesOut): Choice {
   const names = [...new Set(loaded.map((place) => place.node_name))].join(", ");
   if (loaded.length > 0)
     return { name: model.name, ready: "loaded", note: `loaded on ${names}`, entry: null };
-  if (places.length > 0) return { name: model.name, ready: "loading", note: "being loaded", entry: null };
-  return { name: model.name, ready: "cold", note: "loads when it is asked", entry: null };
+  // A replica that is being unloaded answers nothing: the next request loads another one.
+  if (places.some((place) => place.state === "loading" || place.state === "staging"))
+    return { name: model.name, ready: "loading", note: "being loaded", entry: null };
+  const note = model.load_failed
+    ? "its last load failed; tried again when it is asked"
+    : "loads when it is asked";
+  return { name: model.name, ready: "cold", note, entry: null };
 }
 
 function fromCatalog(entry: GalleryModelOut): Choice {
@@ -57,6 +62,22 @@ function fromCatalog(entry: GalleryModelOut): Choice {
     note: `not installed: ${size}installs itself when it is asked`,
     entry: entry.id,
   };
+}
+
+/** What happens with the first message, in a sentence. */
+export function invitation(choice: Choice | null): string {
+  switch (choice?.ready) {
+    case "loaded":
+      return "It is loaded. Send a message, and it answers.";
+    case "loading":
+      return "It is being loaded. Send a message now: it answers as soon as it is ready.";
+    case "cold":
+      return "It is not loaded. Send a message: it is loaded first, then it answers.";
+    case "absent":
+      return "Send a message: the engine and the model are fetched first, then it answers. You see how far that is.";
+    default:
+      return "Install one on the page Models.";
+  }
 }
 
 /** The choice that the address names, else the best one. */

@@ -20,7 +20,7 @@ export interface Conversation {
 export function useConversation(choice: Choice | null, parameters: Parameters): Conversation {
   const queries = useQueryClient();
   const model = choice?.name ?? "";
-  const [turns, setTurns] = useState<Turn[]>([]);
+  const [turns, setTurns] = useState<Turn[]>(() => kept(model));
   const [step, setStep] = useState<Step | null>(null);
   const [error, setError] = useState<unknown>(null);
   const going = useRef<AbortController | null>(null);
@@ -43,6 +43,8 @@ export function useConversation(choice: Choice | null, parameters: Parameters): 
         setTurns([...before, turn]);
       };
       setTurns([...before, turn]);
+      // A reload before the answer has ended keeps the question.
+      keep(choice.name, [...before, turn]);
       try {
         if (choice.entry) await have(queries, choice.entry, control.signal, setStep);
         setStep({ kind: "waiting" });

@@ -62,7 +62,11 @@ function Setting({ setting }: { setting: SettingOut }) {
         <code className={setting.is_secret || setting.value === null ? "faint" : undefined}>
           {valueWords(setting)}
         </code>
-        {isSet(setting) && <Tag tone="busy">{setting.source}</Tag>}
+        {isSet(setting) && (
+          <Tag tone="busy" title={setting.source}>
+            {setting.source}
+          </Tag>
+        )}
       </dd>
     </div>
   );

@@ -1,7 +1,7 @@
 // Stacked columns over time. Plain boxes: they are sharp at every width, and each says its numbers.
 import type { Period } from "@/pages/usage/question";
 import { type Layer, REST, topOf } from "@/pages/usage/sums";
-import { count, plural } from "@/text/format";
+import { count, dayOf, minuteOfDay, plural } from "@/text/format";
 
 interface ColumnsProps {
   layers: Layer[];
@@ -78,7 +78,5 @@ function told(layers: Layer[], place: number, measure: string): string {
 
 /** Days are those of UTC, and are told as such. */
 function when(at: number, step: "hour" | "day"): string {
-  return step === "hour"
-    ? new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
-    : new Date(at).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+  return step === "hour" ? minuteOfDay(at) : dayOf(at, true);
 }

@@ -3,7 +3,7 @@ import type { SumsOut } from "@/api/schema";
 import { Panel } from "@/kit/Panel";
 import { right, Table as Sheet } from "@/kit/Table";
 import { type Group, type Measure, measured } from "@/pages/usage/sums";
-import { count, percent } from "@/text/format";
+import { count, percent, shares } from "@/text/format";
 
 const COLUMNS = [
   "Name",
@@ -28,12 +28,15 @@ interface TableProps {
 }
 
 export function Table({ title, groups, total, isCut, measure, only, onOnly }: TableProps) {
-  const whole = measured(total, measure);
+  const parts = shares(
+    groups.map((group) => measured(group.sums, measure)),
+    measured(total, measure),
+  );
   return (
     <Panel title={title} note="Choose a name to see it alone.">
       <Sheet columns={COLUMNS}>
         <tbody>
-          {groups.map((group) => (
+          {groups.map((group, place) => (
             <tr key={group.id} className={group.id === only ? "usage-chosen" : undefined}>
               <th scope="row">
                 <button
@@ -48,7 +51,7 @@ export function Table({ title, groups, total, isCut, measure, only, onOnly }: Ta
               </th>
               <Numbers sums={group.sums} />
               <td>
-                <Share part={measured(group.sums, measure)} whole={whole} />
+                <Share value={parts[place] ?? 0} />
               </td>
             </tr>
           ))}
@@ -93,14 +96,13 @@ function Numbers({ sums }: { sums: SumsOut }) {
   ));
 }
 
-function Share({ part, whole }: { part: number; whole: number }) {
-  const share = whole > 0 ? (part / whole) * 100 : 0;
+function Share({ value }: { value: number }) {
   return (
     <span className="usage-share">
       <span className="usage-share-bar" aria-hidden="true">
-        <span style={{ width: `${share}%` }} />
+        <span style={{ width: `${value}%` }} />
       </span>
-      <span className="number small">{percent(share)}</span>
+      <span className="number small">{percent(value)}</span>
     </span>
   );
 }

@@ -4,6 +4,7 @@ import { Ago } from "@/kit/Ago";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";
 import { conditionWord, threadsOf } from "@/pages/nodes/one/words";
+import { isAgent } from "@/pages/nodes/tally";
 import { bytes, UNKNOWN } from "@/text/format";
 
 export function Conditions({ node }: { node: NodeOut }) {
@@ -47,7 +48,7 @@ export function Machine({ node }: { node: NodeOut }) {
       "Processor",
       node.cpu_cores ? `${node.cpu_cores} cores, ${node.cpu_threads ?? UNKNOWN} threads` : UNKNOWN,
     ],
-    ["Threads", threadsOf(node)],
+    ...(isAgent(node) ? [] : [["Threads", threadsOf(node)] as [string, string]]),
     ["System", [node.system, node.architecture].filter(Boolean).join(", ") || UNKNOWN],
     ["Memory", `${bytes(node.total_ram)}${node.unified_memory ? ", shared with the GPU" : ""}`],
     ["Address", node.http_address || node.address || UNKNOWN],

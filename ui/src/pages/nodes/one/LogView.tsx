@@ -12,11 +12,12 @@ import {
   isAtEnd,
   type Line,
   type StreamFilter,
+  severityOf,
   shownLines,
 } from "@/pages/nodes/one/loglines";
 import { linesOf } from "@/pages/nodes/one/queries";
 import { type Log, useLog } from "@/pages/nodes/one/useLog";
-import { plural } from "@/text/format";
+import { plural, timeOfDay } from "@/text/format";
 
 const STREAMS: { value: StreamFilter; label: string }[] = [
   { value: "all", label: "All" },
@@ -92,8 +93,8 @@ function Lines({ label, lines, empty }: { label: string; lines: readonly Line[];
       >
         {lines.length === 0 && <p className="soft">{empty}</p>}
         {lines.map((line) => (
-          <div key={line.number} className={`node-${line.stream}`}>
-            <time dateTime={line.at}>{line.at.slice(11, 19)}</time>
+          <div key={line.number} className={`node-${line.stream} node-${severityOf(line.text)}`}>
+            <time dateTime={line.at}>{timeOfDay(line.at)}</time>
             <small>{line.stream}</small>
             <span>{line.text}</span>
           </div>

@@ -15,48 +15,58 @@ export function Logs({ node }: { node: NodeOut }) {
   const asked = useQuery(logKeysOf(node.id));
   const { log } = useSearch({ from: "/nodes/$node" });
   const navigate = useNavigate({ from: "/nodes/$node" });
+  const keys = asked.data ?? [];
+  const shown = log ?? keys[0];
+  // One that was asked for by an address may not have printed anything yet.
+  const all = shown && !keys.includes(shown) ? [shown, ...keys] : keys;
   return (
     <Panel
       title="Logs"
       note="What engines print, kept by the worker."
       actions={
-        <Button small kind="quiet" icon="again" busy={asked.isFetching} onClick={() => void asked.refetch()}>
-          Look for more
-        </Button>
+        <div className="row">
+          {shown && (
+            <div className="node-process">
+              <Select
+                label="Process"
+                value={shown}
+                onChange={(event) =>
+                  void navigate({
+                    search: (was) => ({ ...was, log: event.target.value }),
+                    replace: true,
+                  })
+                }
+              >
+                {all.map((key) => (
+                  <option key={key} value={key}>
+                    {key}
+                  </option>
+                ))}
+              </Select>
+            </div>
+          )}
+          <Button
+            small
+            kind="quiet"
+            icon="again"
+            busy={asked.isFetching}
+            onClick={() => void asked.refetch()}
+          >
+            Look for more
+          </Button>
+        </div>
       }
     >
       <Answered query={asked}>
-        {(keys) => {
-          const shown = log ?? keys[0];
-          // One that was asked for by an address may not have printed anything yet.
-          const all = shown && !keys.includes(shown) ? [shown, ...keys] : keys;
-          if (!shown) return <Empty title="No engine has printed anything here yet." />;
-          return (
-            <>
-              <div className="node-process">
-                <Select
-                  label="Process"
-                  value={shown}
-                  onChange={(event) =>
-                    void navigate({
-                      search: (was) => ({ ...was, log: event.target.value }),
-                      replace: true,
-                    })
-                  }
-                >
-                  {all.map((key) => (
-                    <option key={key} value={key}>
-                      {key}
-                    </option>
-                  ))}
-                </Select>
-              </div>
-              <Suspense fallback={<Waiting lines={6} />}>
-                <LogView key={shown} node={node} process={shown} />
-              </Suspense>
-            </>
-          );
-        }}
+        {() =>
+          shown ? (
+            <Suspense fallback={<Waiting lines={6} />}>
+              <LogView key={shown} node={node} process={shown} />
+            </Suspense>
+          ) : (
+            <Empty title="No engine has printed anything here yet." />
+          )
+        }
       </Answered>
     </Panel>
   );

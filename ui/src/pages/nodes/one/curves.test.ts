@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { NodeOut } from "@/api/schema";
-import { asCurves, sampleOf, withSample } from "@/pages/nodes/one/curves";
+import { asCurves, endedAt, sampleOf, withSample } from "@/pages/nodes/one/curves";
 
 const node = {
   total_ram: 10,
@@ -26,4 +26,10 @@ test("a node that is away leaves a gap", () => {
 test("time does not go back", () => {
   const past = asCurves({ step_s: 5, at: [10], series: {} });
   expect(withSample(past, 9, sampleOf(node, 2, true))).toBe(past);
+});
+
+test("the curves of a node that is away end with its last heartbeat", () => {
+  const past = asCurves({ step_s: 5, at: [100, 105, 110, 115], series: { ram_used: [1, 2, 2, 2] } });
+  expect(endedAt(past, 101).series.ram_used).toEqual([1, 2, null, null]);
+  expect(endedAt(past, null)).toBe(past);
 });

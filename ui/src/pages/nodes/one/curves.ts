@@ -12,6 +12,8 @@ export interface Curves {
 }
 
 const KEPT_S = 30 * 60;
+/** A reading may be noted a little after the heartbeat that brought it. */
+const HEARTBEAT_S = 5;
 const GAP: Sample = { vram_used: null, ram_used: null, disk_free: null, in_flight: null, models: null };
 
 /** While a node is away, nothing is known of it: what it told last is not what is. */
@@ -32,6 +34,17 @@ export function asCurves(past: PastOut | undefined): Curves {
   const series = {} as Curves["series"];
   for (const name of NAMES) series[name] = past?.series[name] ?? blank;
   return { at, series };
+}
+
+/** The curves of a node that is away: nothing is known of the time after its last heartbeat. */
+export function endedAt(curves: Curves, lastHeardS: number | null): Curves {
+  if (lastHeardS === null) return curves;
+  const series = {} as Curves["series"];
+  for (const name of NAMES)
+    series[name] = curves.series[name].map((value, place) =>
+      (curves.at[place] ?? 0) > lastHeardS + HEARTBEAT_S ? null : value,
+    );
+  return { at: curves.at, series };
 }
 
 /** A reading behind the others; times that go back are left out, and what is older than half an hour too. */

@@ -5,6 +5,7 @@ import {
   isAtEnd,
   KEPT,
   type Line,
+  severityOf,
   shownLines,
   withLines,
 } from "@/pages/nodes/one/loglines";
@@ -45,4 +46,17 @@ test("who has scrolled up stays there", () => {
 test("a log is taken away as text, in a file with a plain name", () => {
   expect(asText([line(1)])).toBe("t stdout line 1\n");
   expect(fileName("gpu-a", "org/model#0")).toBe("gpu-a-org-model-0.log");
+});
+
+test("a line is as serious as what it says, whatever stream it came on", () => {
+  expect(severityOf("llama_model_loader: loaded meta data with 30 key-value pairs")).toBe("plain");
+  expect(severityOf("main: server is listening on http://127.0.0.1:8000")).toBe("plain");
+  expect(severityOf("ggml_backend_cuda: 0 errors, 0 warnings")).toBe("plain");
+  expect(severityOf("llama_init: failed to allocate buffer")).toBe("error");
+  expect(severityOf("Traceback (most recent call last):")).toBe("error");
+  expect(severityOf("ValueError: bad shape")).toBe("error");
+  expect(severityOf("0.01.123 W load: control token is not marked as EOG")).toBe("warning");
+  expect(severityOf("0.01.123 E load: no such file")).toBe("error");
+  expect(severityOf("E")).toBe("plain");
+  expect(severityOf("WARNING: n_ctx is larger than the model was made for")).toBe("warning");
 });

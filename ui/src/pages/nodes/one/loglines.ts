@@ -32,6 +32,25 @@ export function shownLines(lines: readonly Line[], filter: StreamFilter, term: s
   );
 }
 
+export type Severity = "error" | "warning" | "plain";
+
+// Engines print everything to stderr, so the stream says nothing about a line. Some put a letter for the level in front.
+const LEVEL = /^(?:\[?[\d:.,TZ-]+\]?\s+)?\[?([EWF])\]?[\s:]/;
+const HARMLESS =
+  /\b(?:no|0|without) (?:errors?|warnings?|failures?)\b|\b(?:errors?|warnings?|failed)\s*[:=]\s*(?:0|none|false)\b/i;
+const ERROR =
+  /\b(?:error|fatal|critical|panic|traceback|exception|segmentation fault|core dumped|out of memory|failed|aborted)\b|\w+(?:Error|Exception)\b/i;
+const WARNING = /\b(?:warn|warning|deprecated)\b/i;
+
+/** How serious a line is, by what it says. */
+export function severityOf(text: string): Severity {
+  const level = LEVEL.exec(text)?.[1];
+  if (level) return level === "W" ? "warning" : "error";
+  if (HARMLESS.test(text)) return "plain";
+  if (ERROR.test(text)) return "error";
+  return WARNING.test(text) ? "warning" : "plain";
+}
+
 /** What a file of it holds. */
 export function asText(lines: readonly Line[]): string {
   return lines.map((line) => `${line.at} ${line.stream} ${line.text}\n`).join("");

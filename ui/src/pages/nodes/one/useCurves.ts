@@ -5,9 +5,10 @@ import { live } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
 import { useConnection } from "@/live/connection";
 import { holds } from "@/pages/nodes/offers";
-import { asCurves, type Curves, sampleOf, withSample } from "@/pages/nodes/one/curves";
+import { asCurves, type Curves, endedAt, sampleOf, withSample } from "@/pages/nodes/one/curves";
 import { historyOf } from "@/pages/nodes/one/queries";
 import { inFlightOf, replicasByNode } from "@/pages/nodes/roster";
+import { isHeard } from "@/pages/nodes/tally";
 
 const STEP_MS = 5000;
 
@@ -36,5 +37,6 @@ export function useCurves(node: NodeOut): Curves {
     }, STEP_MS);
     return () => window.clearInterval(timer);
   }, [queries]);
-  return curves;
+  const lastHeardS = isHeard(node) || !node.last_heartbeat ? null : Date.parse(node.last_heartbeat) / 1000;
+  return useMemo(() => endedAt(curves, lastHeardS), [curves, lastHeardS]);
 }

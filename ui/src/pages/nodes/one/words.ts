@@ -7,7 +7,7 @@ type Condition = NodeOut["conditions"][number];
 const WORDS: Record<string, [yes: string, no: string, unknown: string]> = {
   approved: ["Approved", "Not approved", "Not approved yet"],
   alive: ["Alive", "Away", "Not heard yet"],
-  on_bus: ["On the bus", "Off the bus", "Not seen on the bus yet"],
+  on_bus: ["On the bus", "Off the bus", "Bus connection not known"],
   draining: ["Draining", "Not draining", "Not draining"],
 };
 

@@ -1,0 +1,53 @@
+"""The page on a phone: the composer is in view, the menu lies over the page, links can be hit by a finger."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.page.support import Fleet
+
+PHONE = {"width": 390, "height": 844}
+# The least size of a target, as WCAG 2.2 has it.
+FINGER_PX = 24
+
+
+@pytest.fixture
+def phone(page: Page) -> Page:
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    return page
+
+
+def test_composer_is_in_view_on_a_phone_when_the_playground_opens(phone: Page, fleet: Fleet) -> None:
+    fleet.run(fleet.models.put("pocket"))
+    phone.goto(f"{fleet.url()}/app/playground?model=pocket")
+    expect(phone.get_by_label("Your message")).to_be_in_viewport(ratio=1)
+    fleet.run(fleet.models.forget("pocket"))
+
+
+def test_menu_lies_over_the_page_on_a_phone(phone: Page, fleet: Fleet) -> None:
+    phone.goto(f"{fleet.url()}/app/nodes")
+    heading = phone.get_by_role("heading", name="Nodes", level=1)
+    expect(heading).to_be_visible()
+    before = heading.bounding_box()
+    phone.get_by_role("button", name="Menu").click()
+    expect(phone.get_by_role("link", name="Playground")).to_be_in_viewport()
+    assert heading.bounding_box() == before
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/models", "/operations", "/nodes/worker-1", "/backends"])
+def test_links_that_stand_alone_are_as_high_as_a_finger_on_a_phone(phone: Page, fleet: Fleet, path: str) -> None:
+    fleet.run(fleet.models.put("pocket"))
+    phone.goto(f"{fleet.url()}/app{path}")
+    expect(phone.get_by_role("heading", level=1)).to_be_visible()
+    expect(phone.get_by_role("status", name=re.compile("Loading"))).to_have_count(0)
+    small = phone.locator("main :is(h2, td, li, .row) > a, main .nodes-name").evaluate_all(
+        "(links, least) => links.filter(one => one.getClientRects().length > 0)"
+        ".filter(one => one.getBoundingClientRect().height < least).map(one => one.textContent)",
+        FINGER_PX,
+    )
+    assert small == []
+    fleet.run(fleet.models.forget("pocket"))

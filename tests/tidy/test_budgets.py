@@ -20,6 +20,7 @@ LARGE_PACKAGES = {
         40,
         "one file for each noun of the command line (backends and models have two), beside the shapes that they share",
     ),
+    "src/corral/serving": (17, "one file for each part of a request on its way"),
     "src/corral/wire": (20, "one file for each noun of the API, as it is sent"),
     "src/corral/store": (28, "one file for each noun of the registry, beside the tables and transactions"),
     "src/corral/embedded": (20, "one file for each part of `corral up`; none of them is used by anything else"),

@@ -15,32 +15,37 @@ is made only for a request that has to wait for a replica.
 
 from __future__ import annotations
 
-from asyncio import Task
 from dataclasses import replace
 from typing import Any
 
 from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
-from corral.domain.records import blank
 from corral.policy.serving.breaker import Verdict, judge
 from corral.policy.serving.engine_errors import restate_error
 from corral.policy.serving.forms import EVENTS, LINES, RAW, WHOLE, read_head
-from corral.policy.serving.usage import UNKNOWN, usage_of
-from corral.ports.engines import EngineLost, EngineRefused, HeadLines, Line
+from corral.policy.serving.plausible import find_fault, find_fault_in_head, find_fault_in_stream, has_result
+from corral.ports.engines import EngineLost, EngineRefused, HeadLines
 from corral.runtime.guard import Failed, attempt, attempt_now
 from corral.serving.errors import AnswerCut, EngineSilent, not_twice
+from corral.serving.exchange_state import (
+    BYTES_PER_TOKEN,
+    CALLING,
+    CLIENT_LEFT_CODE,
+    OVER,
+    PASSING,
+    WAITING,
+    ExchangeState,
+    prompt_bytes,
+)
 from corral.serving.gateway import (
     CLIENT_LEFT,
     STOPPING,
-    Client,
-    Gateway,
     Reading,
-    Wish,
     as_error,
     blamed,
     blamed_by_status,
 )
-from corral.serving.router import Visit
+from corral.serving.router import ENGINE_GARBAGE, Visit
 from corral.serving.stream import Stream
 from corral.serving.use import Held
 
@@ -54,99 +59,18 @@ AGAIN_S = 0.1
 _NOT_OURS = 401
 # It takes no calls now.
 _NOT_NOW = 503
+# What an engine's own failures look like. Others say that it does not know the call at all.
+_TRIED_ELSEWHERE = frozenset({500, 502, 504})
 # Nothing between here and the client may keep events back.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 _NO_QUEUE = ((b"x-corral-queue-ms", b"0"),)
 _ENDS = {EVENTS: b"\n\n", LINES: b"\n"}
-_BYTES_PER_TOKEN = 4
-# Where it is. Plain numbers: members of an enum cost several times as much to look at.
-_WAITING, _CALLING, _PASSING, _OVER = range(4)
 
 
-class Exchange:
+class Exchange(ExchangeState):
     """A `ports.engines.Hearer`. Made once for each request; `start` begins it."""
 
-    __slots__ = (
-        "_at",
-        "_attempts",
-        "_began",
-        "_client",
-        "_first_byte_s",
-        "_form",
-        "_gateway",
-        "_has_begun",
-        "_has_moved",
-        "_has_written",
-        "_head",
-        "_held",
-        "_is_paused",
-        "_kept",
-        "_kept_bytes",
-        "_line",
-        "_queue_s",
-        "_rest",
-        "_sent_bytes",
-        "_silent_since",
-        "_size_bytes",
-        "_status",
-        "_stream",
-        "_task",
-        "_visit",
-        "_wish",
-    )
-
-    def __init__(self, gateway: Gateway, wish: Wish, client: Client) -> None:
-        if gateway.tracer is not None:
-            wish = replace(wish, traceparent=gateway.tracer.begin(wish.traceparent))
-        self._gateway = gateway
-        self._wish = wish
-        self._client = client
-        self._at = _WAITING
-        self._began = self._silent_since = gateway.clock.monotonic()
-        self._queue_s = 0.0
-        self._attempts = 0
-        self._held: Held | None = None
-        self._line: Line | None = None
-        self._task: Task[Any] | None = None
-        self._is_paused = False
-        self._has_written = False
-        self._has_moved = False
-        self._has_begun = False
-        self._rest = b""
-        self._first_byte_s: float | None = None
-        self._status = 0
-        self._head: HeadLines = ()
-        self._size_bytes: int | None = None
-        self._form = WHOLE
-        # What was gathered of an answer that is no stream, and is not passed on yet.
-        self._kept: list[bytes] = []
-        self._kept_bytes = 0
-        self._stream: Stream | None = None
-        self._sent_bytes = 0
-        # Made when the first replica is not found at once, or fails: most requests have no use for it.
-        self._visit: Visit | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self._at == _OVER
-
-    @property
-    def node_name(self) -> str:
-        return self._held.node_name if self._held is not None else ""
-
-    @property
-    def place(self) -> tuple[str, str, str]:
-        """Model, call and replica; the last is empty while there is none."""
-        return self._wish.model.name, self._wish.call, self._held.replica.id if self._held is not None else ""
-
-    @property
-    def is_streaming(self) -> bool:
-        return self._at == _PASSING and self._form != WHOLE
-
-    @property
-    def events(self) -> int:
-        """How many events of its stream have been passed on so far."""
-        return self._stream.events if self._stream is not None else 0
+    __slots__ = ()
 
     def start(self) -> None:
         """Returns at once. The client may have been told of a failure by then, and of nothing else."""
@@ -170,19 +94,19 @@ class Exchange:
         """The client does not read: neither do we, and the engine waits."""
         self._is_paused = True
         self._silent_since = self._gateway.clock.monotonic()
-        if self._line is not None and self._at == _PASSING:
+        if self._line is not None and self._at == PASSING:
             self._line.pause()
 
     def resume(self) -> None:
         self._is_paused = False
         self._has_moved = True
-        if self._line is not None and self._at == _PASSING:
+        if self._line is not None and self._at == PASSING:
             self._line.resume()
 
     def write(self, piece: bytes, *, is_last: bool) -> None:
         """The next piece of a body that comes in pieces; only when it was wanted. It cannot be told to another engine
         any more."""
-        if self._at == _OVER:
+        if self._at == OVER:
             return
         assert self._line is not None, "a piece came before it was wanted"
         self._has_written = self._has_moved = True
@@ -190,19 +114,19 @@ class Exchange:
 
     def abandon(self) -> None:
         """The client has left: so does its call. Harmless afterwards."""
-        if self._at != _OVER:
-            self._tell_end(CLIENT_LEFT, Origin.CLIENT, "client_left")
+        if self._at != OVER:
+            self._tell_end(CLIENT_LEFT, Origin.CLIENT, CLIENT_LEFT_CODE)
 
     def disown(self, error: CorralError, status: int) -> None:
         """Who reads the answer can make nothing of it, and its client gets this status. Harmless afterwards."""
-        if self._at != _OVER:
+        if self._at != OVER:
             if self._held is not None:
                 self._held.failed()
             self._tell_end(status, blamed(error), error.slug)
 
     def stop(self) -> None:
         """The frontend ends and waits no longer: the client is told, and may ask another one. Harmless afterwards."""
-        if self._at == _PASSING:
+        if self._at == PASSING:
             told = AnswerCut(
                 "This frontend is stopping, and the answer was not at its end. Ask again.", code="stopping"
             )
@@ -214,13 +138,17 @@ class Exchange:
     # The engine's side
 
     def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
+        self._take_head(status, head, size_bytes)
+
+    def _take_head(self, status: int, head: HeadLines, size_bytes: int | None) -> bool:
+        """Whether the answer can be one. If not, it is asked elsewhere, and nothing more is heard of it."""
         held = self._held
         assert held is not None
         self._has_moved = True
         if status == _NOT_OURS and held.replica.engine_key:
             self._is_not_ours(held)
-            return
-        lines, form = read_head(head)
+            return False
+        lines, form, self._kind = read_head(head)
         self._status, self._size_bytes = status, size_bytes
         if form != WHOLE and self._is_read_whole(form):
             form = WHOLE
@@ -234,6 +162,10 @@ class Exchange:
             queue_s = self._queue_s
             lines += held.named + (((b"x-corral-queue-ms", b"%d" % (queue_s * 1000)),) if queue_s else _NO_QUEUE)
         self._head = lines
+        fault = find_fault_in_head(self._wish.call, status, self._kind, size_bytes) if status < 400 else ""
+        if fault:
+            self._reject(held, fault)
+        return not fault
 
     def _is_read_whole(self, form: int) -> bool:
         """No stream, or one that whoever asked does not take for one."""
@@ -246,27 +178,33 @@ class Exchange:
         self._has_moved = True
         if self._first_byte_s is None:
             self._first_byte_s = self._gateway.clock.monotonic() - self._began
+            if self._form != WHOLE and (fault := find_fault_in_stream(self._kind, piece)):
+                assert self._held is not None
+                self._reject(self._held, fault)
+                return
         stream = self._stream
         if stream is not None:
             piece = stream.take(piece)
-        elif self._form == WHOLE and self._at != _PASSING:
+        elif self._form == WHOLE and self._at != PASSING:
             piece = self._gather(piece)
         if piece:
-            if self._at == _CALLING:
+            if self._at == CALLING:
                 self._begin()
             self._sent_bytes += len(piece)
             self._client.piece(piece)
 
     def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
-        self.on_head(status, head, len(body))
-        if self._line is None:
-            # It is asked elsewhere.
+        if not self._take_head(status, head, len(body)):
             return
         if body and self._form == WHOLE and len(body) <= GATHERED_BYTES_MAX:
             self._first_byte_s = self._gateway.clock.monotonic() - self._began
             self._kept.append(body)
         elif body:
+            attempt = self._attempts
             self.on_body(body)
+            if self._line is None or self._attempts != attempt:
+                # It is asked elsewhere.
+                return
         self.on_end()
 
     def on_end(self) -> None:
@@ -278,17 +216,25 @@ class Exchange:
             if self._goes_elsewhere(held):
                 return
             status = self._restate_error()
-        if reading is not None and self._at != _PASSING and self._is_kept_back(held, reading):
+            if status >= 500 and self._is_retried(held, status):
+                return
+        elif self._at != PASSING and self._is_unusable(held):
+            return
+        if reading is not None and self._at != PASSING and self._is_kept_back(held, reading):
             return
         total_s = self._gateway.clock.monotonic() - self._began
         if status < 400:
             queue_s = self._queue_s
-            held.succeeded(total_s - queue_s, (self._first_byte_s or total_s) - queue_s)
+            if self._has_result():
+                held.succeeded(total_s - queue_s, (self._first_byte_s or total_s) - queue_s)
+            else:
+                # However fast it was.
+                held.succeeded()
         elif status < 500:
             held.succeeded()
         elif status != _NOT_NOW:
             held.failed()
-        self._has_begun = self._at == _PASSING
+        self._has_begun = self._at == PASSING
         self._rest = rest = b"".join(self._kept) if stream is None else stream.rest()
         self._sent_bytes += len(rest)
         origin, code = blamed_by_status(status)
@@ -327,11 +273,11 @@ class Exchange:
         return isinstance(outcome, Failed)
 
     def on_lost(self, error: EngineRefused | EngineLost) -> None:
-        if self._at == _OVER:
+        if self._at == OVER:
             return
         held, self._line = self._held, None
         assert held is not None
-        if self._at == _PASSING:
+        if self._at == PASSING:
             held.failed()
             self._cut(error)
         elif isinstance(error, EngineRefused) and not self._gateway.is_closing:
@@ -343,6 +289,43 @@ class Exchange:
         self._has_moved = True
         self._client.wants_more(is_wanted=is_writable)
 
+    # Whether an answer is one
+
+    def _is_unusable(self, held: Held) -> bool:
+        """Whether an answer that is at its end is none. Nothing of it was passed on, so it is asked elsewhere then."""
+        stream = self._stream
+        whole = b"".join(self._kept) if stream is None else stream.rest()
+        if self._form == WHOLE:
+            fault = find_fault(self._wish.call, self._kind, whole)
+        else:
+            fault = "" if whole else "answered 200 with nothing"
+        if fault:
+            self._reject(held, fault)
+        return bool(fault)
+
+    def _has_result(self) -> bool:
+        """Whether the time that an answer took says something about its replica."""
+        if self._form != WHOLE:
+            return self._stream is None or self._stream.events > 0
+        return self._at == PASSING or has_result(self._wish.call, b"".join(self._kept))
+
+    def _reject(self, held: Held, fault: str) -> None:
+        """The engine's answer is none: a failure of its replica, and another one is asked."""
+        error = EngineLost(f"The engine at {held.replica.address} {fault}.", code=ENGINE_GARBAGE)
+        self._hang_up()
+        self._lose(held, error)
+
+    def _is_retried(self, held: Held, status: int) -> bool:
+        """Whether an engine's own error is tried at another replica: once, because a request that breaks one engine may
+        break all of them."""
+        reading = self._wish.reading
+        if self._at == PASSING or self._has_written or self._attempts > 1 or status not in _TRIED_ELSEWHERE:
+            return False
+        if (reading is not None and status in reading.gives_up_on) or not self._visiting().has_others(held.replica.id):
+            return False
+        self._lose(held, EngineLost(f"The engine at {held.replica.address} answered {status}.", code="engine_error"))
+        return True
+
     # Looking for a replica
 
     def _is_not_ours(self, held: Held) -> None:
@@ -353,7 +336,7 @@ class Exchange:
 
     def _goes_elsewhere(self, held: Held) -> bool:
         """An engine without its model is as good as none; one that takes no calls now is passed over for another."""
-        if self._at == _PASSING or self._has_written:
+        if self._at == PASSING or self._has_written:
             return False
         address, verdict = held.replica.address, judge(self._status, b"".join(self._kept))
         if verdict is Verdict.NOT_LOADED:
@@ -366,14 +349,14 @@ class Exchange:
 
     def _restate_error(self) -> int:
         """Replace an engine's error that official clients would misread, and return the status that the client gets."""
-        if self._at != _PASSING and self._form == WHOLE:
+        if self._at != PASSING and self._form == WHOLE:
             self._status, body = restate_error(self._status, b"".join(self._kept), self._wish.model.name)
             self._kept = [body]
         return self._status
 
     def _visiting(self) -> Visit:
         if self._visit is None:
-            wish, cost = self._wish, 1 + len(self._wish.body) // _BYTES_PER_TOKEN
+            wish, cost = self._wish, 1 + len(self._wish.body) // BYTES_PER_TOKEN
             wait_s = self._gateway.allowed_wait_s(wish)
             self._visit = self._gateway.router.visit(wish.model, wait_s, wish.principal.key_id, cost, self._attempts)
         return self._visit
@@ -426,11 +409,11 @@ class Exchange:
             self._try_next(self._gateway.clock.monotonic())
 
     def _call(self, held: Held, now: float) -> None:
-        if self._at == _OVER:
+        if self._at == OVER:
             held.release()
             return
         self._held = held
-        self._at = _CALLING
+        self._at = CALLING
         self._silent_since = now
         self._queue_s = now - self._began
         if self._attempts:
@@ -444,7 +427,7 @@ class Exchange:
             self._fail(error)
 
     def _start_task(self, work: Any, name: str) -> None:
-        self._at = _WAITING
+        self._at = WAITING
         self._task = self._gateway.tasks.start(work, name=name)
 
     # Passing an answer on
@@ -460,8 +443,9 @@ class Exchange:
 
     def _begin(self) -> None:
         """From here on no other replica can answer instead."""
-        self._at = _PASSING
+        self._at = PASSING
         if len(self._wish.body) > KEPT_BODY_BYTES:
+            self._prompt_bytes = prompt_bytes(self._wish)
             self._wish = replace(self._wish, body=b"")
         if self._wish.principal.limits:
             self._head += self._gateway.left_lines(self._wish)
@@ -478,15 +462,15 @@ class Exchange:
             self._silent_since = now
             return False
         limits, silent_s = self._gateway.timeouts, now - self._silent_since
-        if self._at == _PASSING:
+        if self._at == PASSING:
             limit_s = limits.client_s if self._is_paused else limits.between_s
-        elif self._at == _CALLING:
+        elif self._at == CALLING:
             limit_s = limits.first_byte_s if self._first_byte_s is None else limits.between_s
         else:
             return False
         if not limit_s or silent_s < limit_s:
             return False
-        if self._is_paused and self._at == _PASSING:
+        if self._is_paused and self._at == PASSING:
             error = CorralError("The client reads nothing of its answer.", code="client_stalled")
             self._cut(error, Origin.CLIENT)
         else:
@@ -501,7 +485,7 @@ class Exchange:
             f"The engine of {self._wish.model.name} took the call and said nothing for {limit_s:g} s.",
             hint="A long prompt may take longer: CORRAL_FIRST_BYTE_TIMEOUT_S, CORRAL_BETWEEN_BYTES_TIMEOUT_S.",
         )
-        if self._at == _PASSING:
+        if self._at == PASSING:
             held.failed()
             self._cut(silent)
         elif self._has_written or not self._visiting().has_others(held.replica.id):
@@ -519,7 +503,7 @@ class Exchange:
     # The end
 
     def _fail(self, error: CorralError) -> None:
-        if self._at != _OVER:
+        if self._at != OVER:
             try:
                 self._tell_end(error.status, blamed(error), error.slug)
             finally:
@@ -542,40 +526,11 @@ class Exchange:
     def _end(self, status: int, origin: Origin, code: str, total_s: float, whole: bytes = b"") -> Answered:
         """Let go of everything, once; what is to be told of it. `whole` is an answer that was gathered to its end."""
         self._let_go()
-        wish, held, stream, events, usage = self._wish, self._held, self._stream, 0, UNKNOWN
-        if stream is not None:
-            events, usage = stream.events, stream.usage()
-        elif whole and self._form == WHOLE and status < 300:
-            usage = usage_of(whole)
-        is_estimated = events > 0 and usage.completion is None
-        told = blank(Answered)
-        told.request_id = wish.request_id
-        told.key_id = wish.principal.key_id
-        told.model = wish.model.name
-        told.call = wish.call
-        told.status = status
-        told.origin = origin
-        told.error_code = code
-        told.replica_id, told.node_name = (held.replica.id, held.node_name) if held is not None else ("", "")
-        told.began_at = self._began + self._gateway.epoch_s
-        told.queue_s = self._queue_s
-        told.first_byte_s = self._first_byte_s
-        told.total_s = total_s
-        told.is_stream = self._form != WHOLE
-        told.events = events
-        told.prompt_tokens = usage.prompt
-        told.cached_tokens = usage.cached
-        told.completion_tokens = self._estimate() if is_estimated else usage.completion
-        told.is_estimated = is_estimated
-        told.received_bytes = wish.received_bytes or len(wish.body)
-        told.sent_bytes = self._sent_bytes
-        told.attempts = self._attempts
-        told.traceparent = wish.traceparent
-        return told
+        return self._record(status, origin, code, total_s, whole)
 
     def _let_go(self) -> None:
-        assert self._at != _OVER
-        self._at = _OVER
+        assert self._at != OVER
+        self._at = OVER
         held, task = self._held, self._task
         self._gateway.open.discard(self)
         if self._line is not None:
@@ -585,7 +540,3 @@ class Exchange:
             held.release()
         if task is not None:
             task.cancel()
-
-    def _estimate(self) -> int:
-        """One token for each event; the first event of a chat only says who speaks."""
-        return max(0, self.events - 1) if self._wish.call == "chat" else self.events

@@ -40,6 +40,7 @@ MISS_LIFE_S = 2.0
 MISSES_MAX = 1000
 NAME_LENGTH_MAX = 255
 # An engine that has more to do than it can: no sign of a fault.
+ENGINE_GARBAGE = "engine_garbage"
 ENGINE_BUSY = "engine_busy"
 
 
@@ -297,5 +298,6 @@ class Visit:
         return EngineFailed(
             f"The engine of {self.model.name} does not answer: {self._failure.message}",
             hint="Try again; `corral operations list` shows what is being done about it.",
+            code=ENGINE_GARBAGE if self._failure.slug == ENGINE_GARBAGE else None,
             details={"tried": self._attempts},
         )

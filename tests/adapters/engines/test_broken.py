@@ -350,11 +350,10 @@ SMUGGLED = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"
 
 @pytest.mark.behaviour("GW-8")
 @pytest.mark.parametrize("more", [b"and more", b"H", SMUGGLED, b"\r\n" + SMUGGLED, b"\0"])
-@pytest.mark.parametrize("is_chunked", [False, True])
-async def test_an_answer_longer_than_it_said_ends_where_it_said_and_runs_over_into_no_other(
-    engines: HttpEngines, engine: MisbehavingEngine, more: bytes, is_chunked: bool
+async def test_what_follows_an_answer_runs_over_into_no_other(
+    engines: HttpEngines, engine: MisbehavingEngine, more: bytes
 ) -> None:
-    body = STREAM_HEAD + chunk(JSON_ANSWER) + chunk(b"") if is_chunked else json_head(len(JSON_ANSWER)) + JSON_ANSWER
+    body = STREAM_HEAD + chunk(JSON_ANSWER) + chunk(b"")
     engine.queued = [Script((body + more,)), Script((body, more))]
     for number in range(1, 3):
         listener = await whole(engines, engine.address)
@@ -365,6 +364,16 @@ async def test_an_answer_longer_than_it_said_ends_where_it_said_and_runs_over_in
 
         await eventually(is_closed)
         assert engine.connections == number
+    assert (await whole(engines, engine.address)).body == JSON_ANSWER
+
+
+@pytest.mark.behaviour("GW-8")
+@pytest.mark.parametrize("more", [b"and more", b"H", SMUGGLED, b"\r\n" + SMUGGLED, b"\0"])
+async def test_answer_is_lost_when_it_is_longer_than_it_said(
+    engines: HttpEngines, engine: MisbehavingEngine, more: bytes
+) -> None:
+    engine.queued = [Script((json_head(len(JSON_ANSWER)) + JSON_ANSWER + more,))]
+    assert "more than it had said" in str((await lost(engines, engine)).error)
     assert (await whole(engines, engine.address)).body == JSON_ANSWER
 
 

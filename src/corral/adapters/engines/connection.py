@@ -1,8 +1,8 @@
 """One connection to an engine, and what it makes of the bytes that come.
 
-Guarantee: each call hears `on_head`, pieces, and then `on_end` or `on_lost`, once. An answer that is not whole, or not
-HTTP as it should be, is lost and never ends. A connection on which anything was odd is not used again, so no answer can
-run over into the next one.
+Guarantee: each call hears `on_head`, pieces, and then `on_end` or `on_lost`, once. An answer that is not whole, not
+HTTP as it should be, or longer than it had said is lost and never ends. A connection on which anything was odd is not
+used again, so no answer can run over into the next one.
 Limit: pieces of a read that was under way are still passed on after `pause`. That is all that ever lies here.
 """
 
@@ -362,7 +362,11 @@ class Connection(asyncio.Protocol):
         """The parser went no further: the engine's doing, or an error of whom it told."""
         if self._phase == _DONE:
             self._is_last = True
-            self._end()
+            if self._size_bytes is None:
+                self._end()
+            else:
+                # The length was wrong, so what it cuts off is no whole answer.
+                self._lose("sent more than it had said")
             return
         cause = error.__context__ if isinstance(error, HttpParserCallbackError) else None
         if cause is None or isinstance(cause, _Unfit):

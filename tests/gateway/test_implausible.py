@@ -1,0 +1,171 @@
+"""Answers with status 200 that are none: a failure of their replica, tried at another one, and never a reason to ask
+that replica again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.gateway.scene import CHAT, STREAMED, Records, add_replica, ask, idle, wire
+from tests.support.engines import (
+    DONE,
+    JSON_ANSWER,
+    STREAM_HEAD,
+    MisbehavingEngine,
+    Mode,
+    Script,
+    Then,
+    chunk,
+    event,
+    json_answer,
+    json_head,
+)
+from tests.support.frontends import RunningFrontend
+
+
+def typed(kind: str, body: bytes, status: str = "200 OK") -> Script:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return Script((head.encode() + body,))
+
+
+HTML = b"<!doctype html><html><body>It works!</body></html>"
+NO_ANSWERS = {
+    "nothing": Script((json_head(0),)),
+    "nothing, in chunks": Script(
+        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(b""),)
+    ),
+    "blanks": json_answer(b" \r\n "),
+    "HTML": typed("text/html; charset=utf-8", HTML),
+    "HTML that calls itself JSON": json_answer(HTML),
+    "a text": typed("text/plain", JSON_ANSWER),
+    "a text that calls itself JSON": json_answer(b"hello"),
+    "a list": json_answer(b"[]"),
+    "more than its length": Script((json_head(len(JSON_ANSWER) - 9) + JSON_ANSWER,)),
+    "more than its length, later": Script((json_head(len(JSON_ANSWER) - 9) + JSON_ANSWER[:-9],)),
+    "no content": Script((b"HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n",)),
+    "a redirect": typed("text/html", HTML, "302 Found"),
+}
+NO_STREAMS = {
+    "nothing": Script((STREAM_HEAD + chunk(b""),)),
+    "HTML": Script((STREAM_HEAD + chunk(HTML) + chunk(b""),)),
+    "HTML by its type": typed("text/html", HTML),
+    "no content": NO_ANSWERS["no content"],
+}
+
+
+@pytest.mark.behaviour("GW-213")
+@pytest.mark.parametrize("name", NO_ANSWERS)
+async def test_another_replica_answers_when_an_answer_is_none(
+    frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, name: str
+) -> None:
+    await add_replica(frontend, other)
+    engine.answer = NO_ANSWERS[name]
+    answers = [await ask(frontend) for _ in range(20)]
+    assert {(answer.status, answer.body) for answer in answers} == {(200, JSON_ANSWER)}
+    # Five failures open its breaker, and after that it is tried now and then.
+    assert 0 < len(engine.heard) <= 8
+
+
+@pytest.mark.behaviour("GW-213")
+@pytest.mark.parametrize("name", NO_STREAMS)
+async def test_another_replica_answers_when_a_stream_is_none(
+    frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, name: str
+) -> None:
+    await add_replica(frontend, other)
+    engine.answer = NO_STREAMS[name]
+    answers = [await ask(frontend, STREAMED) for _ in range(20)]
+    assert {(answer.status, answer.events()[-1]) for answer in answers} == {(200, "[DONE]")}
+    assert 0 < len(engine.heard) <= 8
+
+
+@pytest.mark.behaviour("GW-213")
+@pytest.mark.parametrize("name", NO_ANSWERS)
+async def test_client_is_told_502_when_the_only_replica_gives_no_answer(
+    frontend: RunningFrontend, engine: MisbehavingEngine, records: Records, name: str
+) -> None:
+    engine.answer = NO_ANSWERS[name]
+    answer = await ask(frontend)
+    assert answer.status == 502, answer
+    assert "The engine at" in answer.json()["error"]["message"]
+    assert (await records.one()).status == 502
+    await idle(frontend)
+
+
+@pytest.mark.behaviour("GW-213")
+async def test_answer_is_passed_on_when_it_is_coded_or_has_blanks_around_it(
+    frontend: RunningFrontend, engine: MisbehavingEngine
+) -> None:
+    for coded in (b"\x1f\x8b\x08\x00",):
+        head = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
+        )
+        engine.answer = Script((head + coded,))
+        assert (await ask(frontend)).body == coded
+    padded = b"\n " + JSON_ANSWER + b"\r\n"
+    engine.answer = json_answer(padded)
+    assert (await ask(frontend)).body == padded
+
+
+@pytest.mark.behaviour("GW-214")
+@pytest.mark.parametrize("body", [b"{}", b'{"detail": "ok"}'], ids=["empty", "other"])
+async def test_speed_is_not_learnt_from_an_answer_without_a_result(
+    frontend: RunningFrontend, engine: MisbehavingEngine, body: bytes
+) -> None:
+    engine.answer = json_answer(body)
+    assert (await ask(frontend)).body == body
+    engine.answer = Script((STREAM_HEAD + chunk(DONE) + chunk(b""),))
+    assert (await ask(frontend, STREAMED)).status == 200
+    (seat,) = frontend.core.router.snapshot.seats
+    assert seat.seconds is None
+    engine.answer = Mode.FINE
+    await ask(frontend)
+    assert seat.seconds is not None
+
+
+@pytest.mark.behaviour("GW-215")
+async def test_engine_error_is_tried_once_at_another_replica(
+    frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, records: Records
+) -> None:
+    await add_replica(frontend, other)
+    broken = json_answer(json.dumps({"error": {"message": "out of memory", "code": "oom"}}).encode(), "500 Oh")
+    engine.answer = broken
+    answers = [await ask(frontend) for _ in range(20)]
+    assert {answer.status for answer in answers} == {200}
+    assert 0 < len(engine.heard) <= 8
+    other.answer = broken
+    heard = len(engine.heard) + len(other.heard)
+    answer = await ask(frontend)
+    assert (answer.status, answer.json()["error"]["code"]) == (500, "oom")
+    assert len(engine.heard) + len(other.heard) - heard <= 2
+    assert records.heard[-1].status == 500
+
+
+@pytest.mark.behaviour("GW-216")
+async def test_prompt_is_estimated_when_its_client_leaves_before_the_engine_tells(
+    frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
+) -> None:
+    long = STREAMED | {"messages": [{"role": "user", "content": "word " * 2000}]}
+    engine.answer = Script((STREAM_HEAD, chunk(event("a ")), chunk(event("b "))), Then.SILENCE)
+    async with wire(frontend) as opened:
+        opened.send(long)
+        await opened.read()
+        opened.leave()
+        record = await records.one()
+    assert record.is_estimated
+    assert record.prompt_tokens is not None
+    assert 2000 <= record.prompt_tokens <= 3000
+
+
+@pytest.mark.behaviour("GW-216")
+async def test_pictures_are_not_estimated_as_text_when_their_client_leaves(
+    frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
+) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 200_000}}
+    engine.answer = Script((STREAM_HEAD, chunk(event("a "))), Then.SILENCE)
+    async with wire(frontend) as opened:
+        opened.send(CHAT | {"stream": True, "messages": [{"role": "user", "content": [picture]}]})
+        await opened.read()
+        opened.leave()
+        record = await records.one()
+    assert record.prompt_tokens == 4096

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
-from corral.gateway import protocol
+from corral.gateway import body_progress, protocol
 from corral.gateway.head import HEAD_BYTES_MAX
 from corral.gateway.protocol import GatewayProtocol
 from corral.serving.gateway import Timeouts
@@ -21,11 +21,15 @@ from tests.support.waiting import eventually
 MIB = 1024 * 1024
 
 
-def connections(frontend: RunningFrontend) -> list[GatewayProtocol]:
+def board(frontend: RunningFrontend) -> protocol.Switchboard:
     (sweep,) = frontend.core.gateway.swept
-    board = sweep.__self__  # type: ignore[attr-defined]
-    assert isinstance(board, protocol.Switchboard)
-    return list(board.connections)
+    shared = sweep.__self__  # type: ignore[attr-defined]
+    assert isinstance(shared, protocol.Switchboard)
+    return shared
+
+
+def connections(frontend: RunningFrontend) -> list[GatewayProtocol]:
+    return list(board(frontend).connections)
 
 
 def busy(frontend: RunningFrontend) -> list[GatewayProtocol]:
@@ -164,7 +168,7 @@ async def test_who_does_not_come_to_the_end_of_a_head_or_body_is_left(
     frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "HEAD_S", 0.05)
-    monkeypatch.setattr(protocol, "BODY_S", 0.05)
+    monkeypatch.setattr(body_progress, "BODY_S", 0.05)
     whole = request()
     for sent in (b"P", whole[:40], whole[:-1], b"GET /heal"):
         async with wire(frontend) as opened:

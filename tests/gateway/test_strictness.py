@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corral.gateway.head import HEAD_BYTES_MAX
-from corral.gateway.protocol import HEAD_S
-from tests.gateway.corpus import BODY, FINE, SMUGGLED, get, post
+from corral.gateway.server_side import HEAD_S
+from tests.gateway.corpus import BODY, CHUNKED, CHUNKS, FINE, LENGTH, SMUGGLED, get, post
 from tests.gateway.memory import Outcome, Request, by_gateway, by_uvicorn, gateway_protocol, turns
 
 # What llhttp takes and h11 does not. None of it says where a body ends.
@@ -216,3 +216,42 @@ async def test_nothing_is_said_in_the_middle_of_an_answer_of_the_server() -> Non
         ended.set()
         await turns()
         protocol.connection_lost(None)
+
+
+@pytest.mark.behaviour("GW-21")
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (post().replace(b"Host: x\r\n", b""), 400),
+        (post(b"Host: y\r\n" + LENGTH), 400),
+        (get().replace(b"Host: x\r\n", b""), 400),
+        (post(version=b"HTTP/2.0"), 505),
+        (post(b"Transfer-Encoding: gzip, chunked\r\n", CHUNKS), 400),
+        (post(CHUNKED, CHUNKS, version=b"HTTP/1.0"), 400),
+        (get(b"/" + b"x" * 40_000), 431),
+        (get().replace(b"Host", b"X-Long: " + b"x" * 40_000 + b"\r\nHost"), 431),
+    ],
+    ids=["no host", "two hosts", "no host of theirs", "version", "coding", "chunks in 1.0", "address", "line"],
+)
+async def test_head_that_llhttp_takes_is_refused_when_the_standard_forbids_it(raw: bytes, status: int) -> None:
+    outcome = await by_gateway([raw])
+    assert (outcome.requests, outcome.statuses, outcome.is_closed) == ([], [status], True)
+
+
+@pytest.mark.behaviour("GW-21")
+async def test_host_may_be_missing_in_http_1_0() -> None:
+    raw = post(version=b"HTTP/1.0").replace(b"Host: x\r\n", b"")
+    assert [one.body for one in (await by_gateway([raw])).ours] == [BODY]
+
+
+@pytest.mark.behaviour("GW-21")
+async def test_garbage_behind_a_request_does_not_take_its_answer() -> None:
+    outcome, ended = Outcome(), asyncio.Event()
+    protocol = gateway_protocol(outcome, waits_for=ended)
+    protocol.take(get(b"/slow") + b"\x00nonsense\r\n\r\n")
+    await turns()
+    assert outcome.written == b""
+    ended.set()
+    await turns()
+    assert (outcome.statuses, outcome.is_closed) == ([200], True)
+    protocol.connection_lost(None)

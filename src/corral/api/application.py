@@ -67,6 +67,8 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         summary="One inference service out of many machines.",
         docs_url="/docs",
         redoc_url=None,
+        # A redirect would name whatever host the request names.
+        redirect_slashes=False,
     )
     app.state.parts = parts
     app.state.metrics = metrics

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterable
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -35,6 +36,9 @@ AUDIO_BODY_BYTES_MAX = 1024 * 1024 * 1024
 UPLOAD_BODY_BYTES_MAX = 50 * 1024 * 1024 * 1024
 # A client that sends too much reads the answer only when it is done sending; this much we let it.
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
+# A browser takes an answer for what it says it is.
+NO_SNIFF = (b"x-content-type-options", b"nosniff")
+_NO_STORE = (b"cache-control", b"no-store")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _NO_REGISTRY = "PostgreSQL cannot be reached, and this frontend has started without it: it can only serve models."
 _ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
@@ -70,7 +74,11 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *_safe_lines(message.get("headers", ())),
+                    (b"x-request-id", request_id.encode()),
+                ]
                 if self._health.is_stopping:
                     message["headers"].append((b"connection", b"close"))
             await send(message)
@@ -121,6 +129,15 @@ class Edge:
         else:
             return _replayed(body, receive)
         return None
+
+
+def _safe_lines(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """What every answer says beside its own lines; one of JSON is kept by nobody unless it says otherwise."""
+    found = {name.lower(): value for name, value in headers}
+    lines = [] if NO_SNIFF[0] in found else [NO_SNIFF]
+    if _NO_STORE[0] not in found and found.get(b"content-type", b"").startswith(b"application/json"):
+        lines.append(_NO_STORE)
+    return lines
 
 
 def _is_always_served(path: str) -> bool:

@@ -67,6 +67,7 @@ from corral.reconcile.liveness import LivenessCheck
 from corral.reconcile.replicas import ReplicaCheck
 from corral.reconcile.scaling import Scaling
 from corral.reconcile.upkeep import Presence, Pruner
+from corral.runtime.byte_budget import ByteBudget
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.loop import Loop, LoopPlan
 from corral.runtime.tasks import Tasks
@@ -413,6 +414,8 @@ class Core:
             timeouts=options.timeouts,
             intake=world.intake,
             has_response_headers=options.has_response_headers,
+            body_budget=ByteBudget(options.body_limits, "of request bodies"),
+            upload_budget=ByteBudget(options.upload_limits, "of uploads"),
             tasks=Tasks("gateway", self._on_crash),
         )
 

@@ -38,13 +38,16 @@ from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
 from corral.app.settings import FrontendSettings, Loaded, redacted
 from corral.app.settings.identity import parse_scopes
+from corral.app.settings.values import parse_networks
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
+from corral.gateway.connection_limits import ConnectionLimits
 from corral.gateway.protocol import Switchboard
 from corral.insight.insight import InsightOptions
 from corral.models.rules import read_seed
 from corral.policy.loading import Hold
 from corral.ports.runtime import Clock, Ids
+from corral.runtime.byte_budget import ByteLimits
 from corral.runtime.intake import Intake
 from corral.runtime.services import Services
 from corral.runtime.tasks import Tasks
@@ -98,7 +101,8 @@ async def _serve(loaded: Loaded[FrontendSettings], parent_pid: int | None) -> No
     http = HttpServer(
         with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
         listener,
-        protocol=Switchboard(core.parts).protocol_class(),
+        protocol=Switchboard(core.parts, _connection_limits(settings)).protocol_class(),
+        trusted_proxies=[str(network) for network in parse_networks(settings.trusted_proxies)],
         grace_s=settings.stop_grace_s,
         on_crash=services.end,
     )
@@ -164,6 +168,8 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         request_wait_s=settings.request_wait_s,
         timeouts=Timeouts(first_byte_s=settings.first_byte_timeout_s, between_s=settings.between_bytes_timeout_s),
         has_response_headers=settings.response_headers,
+        body_limits=ByteLimits(total_bytes=settings.request_bytes_max, key_bytes=settings.request_key_bytes_max),
+        upload_limits=ByteLimits(total_bytes=settings.upload_bytes_max, key_bytes=settings.upload_key_bytes_max),
         public_url=settings.public_url,
         metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
         oidc=_oidc(settings),
@@ -182,6 +188,14 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         checks_disk=settings.disk_check,
         library_dir=settings.library_dir,
         has_shared_models=settings.shared_models,
+    )
+
+
+def _connection_limits(settings: FrontendSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        total=settings.connections_max,
+        per_address=settings.connections_per_address_max,
+        trusted_proxies=parse_networks(settings.trusted_proxies),
     )
 
 

@@ -22,8 +22,9 @@ from corral.ports.origin import Origins
 from corral.ports.runtime import Clock, Ids
 from corral.ports.storage import Storage
 from corral.ports.traces import Spans
+from corral.runtime.byte_budget import ByteLimits
 from corral.runtime.intake import Intake
-from corral.serving.gateway import Timeouts
+from corral.serving.gateway import BODY_LIMITS, UPLOAD_LIMITS, Timeouts
 from corral.serving.kept import KeptFile
 from corral.serving.seats import SeatOptions
 from corral.store.database import Database
@@ -75,6 +76,9 @@ class CoreOptions:
     timeouts: Timeouts = field(default_factory=Timeouts)
     # Whether answers name node, replica and time in the queue.
     has_response_headers: bool = True
+    # What is kept of requests: bodies in memory, uploads on the disk.
+    body_limits: ByteLimits = BODY_LIMITS
+    upload_limits: ByteLimits = UPLOAD_LIMITS
     # What is seen of requests.
     insight: InsightOptions = field(default_factory=InsightOptions)
     # The address that browsers use; None: whatever each asks by.

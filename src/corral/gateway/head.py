@@ -8,6 +8,7 @@ body ends is what llhttp says in its strict form, so no two readers on this port
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httptools
@@ -40,12 +41,13 @@ class Head:
 class _Reader:
     """What llhttp calls."""
 
-    __slots__ = ("count", "found", "has_body", "is_plain", "is_whole", "url")
+    __slots__ = ("count", "found", "has_body", "hosts", "is_plain", "is_whole", "url")
 
     def __init__(self) -> None:
         self.url = b""
         self.found: dict[bytes, bytes] = {}
         self.count = 0
+        self.hosts = 0
         self.is_plain = True
         self.is_whole = False
         self.has_body = False
@@ -58,6 +60,8 @@ class _Reader:
         self.count += 1
         if name in _NOT_PLAIN:
             self.is_plain = False
+        elif name == b"host":
+            self.hosts += 1
         elif name in _READ:
             # Of several, the first counts, as in the rest of the API.
             self.found.setdefault(name, value.strip(b" \t"))
@@ -84,6 +88,23 @@ def has_bare_feed(unfinished: bytes) -> bool:
     return unfinished.count(b"\n") != unfinished.count(b"\r\n")
 
 
+def find_head_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+    """Status and sentence for a head that llhttp takes and nobody should (RFC 9112); None: it is fine."""
+    if len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > HEAD_BYTES_MAX:
+        return 431, f"The head of a request may have {HEAD_BYTES_MAX // 1024} KiB."
+    if version not in ("1.0", "1.1"):
+        return 505, "Requests have to be in HTTP/1.1."
+    hosts = sum(name == b"host" for name, _ in headers)
+    if hosts > 1 or (not hosts and version != "1.0"):
+        return 400, "A request has one Host line."
+    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
+    if codings and version == "1.0":
+        return 400, "HTTP/1.0 has no Transfer-Encoding."
+    if codings and codings != [b"chunked"]:
+        return 400, "The only Transfer-Encoding that is understood is chunked."
+    return None
+
+
 def read_head(raw: bytes) -> Head | None:
     """`raw` ends with the first empty line. None: not plain, or not HTTP."""
     reader = _Reader()
@@ -95,6 +116,8 @@ def read_head(raw: bytes) -> Head | None:
     if not reader.is_plain or not reader.is_whole or reader.has_body or reader.count > HEADERS_MAX:
         return None
     version, found = parser.get_http_version(), reader.found
+    if reader.hosts != 1 and (reader.hosts or version != "1.0"):
+        return None
     secret = _secret(found)
     if secret is None and b"cookie" in found:
         return None  # A browser: whose session it has is found out where there is time for it.

@@ -14,19 +14,27 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from corral.api.middleware import DRAINED_BYTES_MAX, INFERENCE_BODY_BYTES_MAX
+from corral.api.middleware import DRAINED_BYTES_MAX, INFERENCE_BODY_BYTES_MAX, NO_SNIFF
 from corral.api.openai import errors
 from corral.api.openai.asked import wish_later, wish_now
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
-from corral.gateway.head import HEAD_BYTES_MAX, HEADERS_MAX, Head, begins_ours, has_bare_feed, read_head
+from corral.gateway.body_progress import BodyProgress
+from corral.gateway.connection_limits import ConnectionCounter, ConnectionLimits
+from corral.gateway.head import (
+    HEAD_BYTES_MAX,
+    Head,
+    begins_ours,
+    has_bare_feed,
+    read_head,
+)
+from corral.gateway.server_side import HEAD_S, ServerProtocol
 from corral.ports.engines import HeadLines
+from corral.runtime.byte_budget import ByteLease
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.mould import END, Mould, Moulds
 from corral.serving.exchange import Exchange
@@ -36,13 +44,8 @@ from corral.serving.gateway import STOPPING, Wish, as_error
 AHEAD_BYTES_MAX = 64 * 1024
 # A body up to this size is read before it is looked up who sends it.
 DOUBTFUL_BYTES = 64 * 1024
-# A head has to be whole after so long, …
-HEAD_S = 10.0
-# … and a body after so long and a second more for each so many bytes of it that have come.
-BODY_S = 30.0
-BODY_BYTES_PER_S = 1024
-# What lies here of an answer when its connection is closed has to be read within this.
-CLOSING_S = 10.0
+# Answers with one of these end with their head.
+BODILESS = frozenset({204, 304})
 _STREAM = b"text/event-stream"
 
 
@@ -54,8 +57,9 @@ _IDLE, _HEAD, _BODY, _DRAINING, _ANSWERING = range(5)
 class Switchboard:
     """What the connections of one server share, and all of them."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, limits: ConnectionLimits | None = None) -> None:
         self.parts = parts
+        self.counter = ConnectionCounter(limits or ConnectionLimits())
         self.connections: set[GatewayProtocol] = set()
         self.moulds: Moulds[Head] = Moulds()
         self._dated: list[tuple[bytes, bytes]] | None = None
@@ -66,7 +70,7 @@ class Switchboard:
         """Those of every answer, such as the date; uvicorn makes a new list once a second."""
         if default is not self._dated:
             self._dated = default
-            self._common = b"".join(b"%b: %b\r\n" % line for line in default)
+            self._common = b"".join(b"%b: %b\r\n" % line for line in (*default, NO_SNIFF))
         return self._common
 
     def sweep(self, now: float) -> int:
@@ -83,7 +87,7 @@ class Switchboard:
         return Protocol
 
 
-class GatewayProtocol(HttpToolsProtocol):
+class GatewayProtocol(ServerProtocol):
     """Also a `runtime.intake.Taker`, and a `serving.gateway.Client`: where the answer of the present exchange goes."""
 
     # Beside the dictionary that uvicorn's part of it has, and with what of that every request looks at: close together,
@@ -91,10 +95,8 @@ class GatewayProtocol(HttpToolsProtocol):
     __slots__ = (
         "_at",
         "_closes",
-        "_closing_since",
         "_early",
         "_exchange",
-        "_has_moved",
         "_head",
         "_holds_back",
         "_intake",
@@ -103,20 +105,14 @@ class GatewayProtocol(HttpToolsProtocol):
         "_is_full",
         "_is_stream",
         "_is_taking",
-        "_is_their_head",
-        "_is_their_message",
-        "_is_theirs_for_good",
+        "_lease",
         "_left_bytes",
         "_mould",
-        "_parts",
         "_pieces",
+        "_refusal",
         "_request_id",
-        "_since",
         "_slow",
-        "_their_head_bytes",
         "_unsent_head",
-        "server_state",
-        "transport",
     )
 
     board: Switchboard
@@ -129,25 +125,15 @@ class GatewayProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._parts = parts = self.board.parts
-        self._intake = parts.gateway.intake
+        self._intake = self._parts.gateway.intake
         self._at = _IDLE
         # Came, and belongs to nobody yet.
         self._early = b""
         self._is_taking = False
-        self._has_moved = True
         # The client does not read; we do not read for it.
         self._is_full = False
         self._holds_back = False
-        # When the present state, or the present lack of movement, began.
-        self._since = 0.0
         self._closes = False
-        self._closing_since: float | None = None
-        # Of uvicorn's side.
-        self._is_their_head = False
-        self._is_their_message = False
-        self._is_theirs_for_good = False
-        self._their_head_bytes = 0
         # Of our request.
         self._head: Head | None = None
         # Of the head of the last request, if one like it may be taken at a glance: never again after uvicorn was asked
@@ -156,6 +142,10 @@ class GatewayProtocol(HttpToolsProtocol):
         self._is_all_ours = True
         self._pieces: list[bytes] = []
         self._left_bytes = 0
+        # What is said when a body that is not kept has come to its end.
+        self._refusal: CorralError | None = None
+        # What a large body takes of the budget, until its answer begins.
+        self._lease: ByteLease | None = None
         self._request_id = ""
         self._exchange: Exchange | None = None
         self._slow: asyncio.Task[Any] | None = None
@@ -172,11 +162,12 @@ class GatewayProtocol(HttpToolsProtocol):
     # What the transport says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # type: ignore[arg-type]
+        super().connection_made(transport)
         self.board.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.board.connections.discard(self)
+        self._release()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.abandon()
@@ -235,14 +226,6 @@ class GatewayProtocol(HttpToolsProtocol):
 
     # Ours or theirs
 
-    def _is_uvicorn_idle(self) -> bool:
-        return not self._is_their_message and not self._is_theirs_for_good and not self._is_uvicorn_answering()
-
-    def _is_uvicorn_answering(self) -> bool:
-        # uvicorn says that there always is one; before its first request there is none.
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
-
     def _take(self, data: bytes) -> None:
         """Requests from the beginning of a message on, until one has to be waited for, or its client has to read."""
         self._early = b""
@@ -268,14 +251,6 @@ class GatewayProtocol(HttpToolsProtocol):
         if data:
             self._keep(data)
 
-    def _give(self, data: bytes) -> None:
-        """To uvicorn."""
-        if self._is_their_head:
-            self._their_head_bytes += len(data)
-        super().data_received(data)
-        if self._is_their_head and self._their_head_bytes > HEAD_BYTES_MAX:
-            self._refuse_head()
-
     def _keep(self, data: bytes) -> None:
         """Sent ahead: it waits for its turn, and so does its client when it is much."""
         self._early += data
@@ -291,38 +266,11 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _refuse_head(self) -> None:
         self._at = _IDLE
-        self._say_and_close(431, f"The head of a request may have {HEAD_BYTES_MAX // 1024} KiB.")
-
-    # uvicorn's parser, listened to
+        super()._refuse_head()
 
     def on_message_begin(self) -> None:
         self._is_all_ours, self._mould = False, None
-        self._is_their_message = self._is_their_head = True
-        self._their_head_bytes = 0
-        self._since = self._parts.clock.monotonic()
         super().on_message_begin()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        if len(self.headers) > HEADERS_MAX:
-            raise httptools.HttpParserError("too many headers")
-
-    def on_headers_complete(self) -> None:
-        self._is_their_head = False
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._is_their_message = False
-        super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._has_moved = True
-
-    def _unsupported_upgrade_warning(self) -> None:
-        # What follows is another protocol, which nobody here speaks.
-        self._is_theirs_for_good = True
-        super()._unsupported_upgrade_warning()
 
     # Our request
 
@@ -345,15 +293,39 @@ class GatewayProtocol(HttpToolsProtocol):
         self._head = head
         self._mould = self.board.moulds.mould(raw, head) if self._is_all_ours else None
         rest_bytes = len(data) - end
-        if rest_bytes >= head.size_bytes <= INFERENCE_BODY_BYTES_MAX:
+        self._refusal = self._reserve(head) if head.size_bytes > DOUBTFUL_BYTES else None
+        if rest_bytes >= head.size_bytes and self._refusal is None:
             body_end = end + head.size_bytes
             self._answer(data[end:body_end])
             return data[body_end:]
-        self._at = _BODY if head.size_bytes <= INFERENCE_BODY_BYTES_MAX else _DRAINING
-        self._since = self._parts.clock.monotonic()
+        self._at = _BODY if self._refusal is None else _DRAINING
+        self._progress = BodyProgress(self._parts.clock.monotonic())
         self._left_bytes = head.size_bytes
         self._take_body(data[end:])
         return b""
+
+    def _reserve(self, head: Head) -> CorralError | None:
+        """Take the bytes of a large body from the budget; what is said instead of an answer if that cannot be."""
+        parts, secret = self._parts, head.asked.secret
+        principal = parts.directory.known(secret) if secret else None
+        if head.size_bytes > INFERENCE_BODY_BYTES_MAX:
+            error = TooLarge(
+                f"The body is larger than {INFERENCE_BODY_BYTES_MAX // 1024} KiB.",
+                hint="Long documents can be asked about in parts.",
+            )
+            return parts.gateway.charge_refused(error, principal)
+        lease = ByteLease(parts.gateway.body_budget, principal.key_id if principal is not None else "")
+        try:
+            lease.take(head.size_bytes)
+        except CorralError as error:
+            return error
+        self._lease = lease
+        return None
+
+    def _release(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
 
     def _is_doubtful(self, head: Head) -> bool:
         """A large body of somebody whom memory does not know. uvicorn reads no more of it than it can hold back."""
@@ -367,22 +339,20 @@ class GatewayProtocol(HttpToolsProtocol):
         if len(data) > self._left_bytes:
             data, rest = data[: self._left_bytes], data[self._left_bytes :]
         self._left_bytes -= len(data)
+        if self._progress is not None:
+            self._progress.add(len(data))
         if self._at == _BODY:
             self._pieces.append(data)
         if self._left_bytes and not self._is_too_much():
             return
         pieces, self._pieces = self._pieces, []
         self._is_taking = True
-        if self._at == _BODY:
+        self._progress, refusal = None, self._refusal
+        if refusal is None:
             self._answer(b"".join(pieces))
         else:
             self._closes = self._closes or bool(self._left_bytes)
-            self._turn_away(
-                TooLarge(
-                    f"The body is larger than {INFERENCE_BODY_BYTES_MAX // 1024} KiB.",
-                    hint="Long documents can be asked about in parts.",
-                )
-            )
+            self._turn_away(refusal)
         self._is_taking = False
         self._go_on(rest)
 
@@ -438,6 +408,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def begin(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
         asked = self._head
         assert asked is not None
+        self._release()
         self._is_stream = False
         for name, value in head:
             if name == b"content-type":
@@ -445,9 +416,9 @@ class GatewayProtocol(HttpToolsProtocol):
                 break
         if not asked.is_kept_alive or self._parts.health.is_stopping:
             self._closes = True
-        self._is_chunked = size_bytes is None and not asked.is_http_1_0
+        self._is_chunked = size_bytes is None and not asked.is_http_1_0 and status not in BODILESS
         framing = b"connection: close\r\n" if self._closes else b""
-        if size_bytes is not None:
+        if size_bytes is not None and status not in BODILESS:
             framing += b"content-length: %d\r\n" % size_bytes
         elif self._is_chunked:
             framing += b"transfer-encoding: chunked\r\n"
@@ -463,6 +434,8 @@ class GatewayProtocol(HttpToolsProtocol):
             self.piece(body)
             self.end()
             return
+        if self._lease is not None:
+            self._release()
         common = self.board.common_lines(self.server_state.default_headers)
         self.transport.write(answers.whole(status, head, common, self._request_id.encode(), body))
         self._answered()
@@ -534,10 +507,11 @@ class GatewayProtocol(HttpToolsProtocol):
             return self._abort_if_stuck(now)
         if self._at == _HEAD or (self._is_their_head and not self._is_uvicorn_answering()):
             return self._leave_if(now - self._since > HEAD_S)
+        progress = self._progress
         if _BODY <= self._at <= _DRAINING:
-            assert self._head is not None
-            came = self._head.size_bytes - self._left_bytes
-            return self._leave_if(now - self._since > BODY_S + came / BODY_BYTES_PER_S)
+            return self._leave_if(progress is not None and progress.is_late(now, is_kept=True))
+        if progress is not None and self._is_their_message and not self._is_their_head:
+            return self._sweep_their_body(progress, now)
         if self._at == _IDLE and self._is_uvicorn_idle():
             if self._has_moved:
                 self._has_moved = False
@@ -547,31 +521,5 @@ class GatewayProtocol(HttpToolsProtocol):
                 return True
         return False
 
-    def _abort_if_stuck(self, now: float) -> bool:
-        """Closed, but its client does not read what is left to be written."""
-        if self._closing_since is None:
-            self._closing_since = now
-        is_stuck = now - self._closing_since > CLOSING_S
-        if is_stuck:
-            self.transport.abort()
-        return is_stuck
-
-    def _leave_if(self, is_late: bool) -> bool:  # noqa: FBT001 - a question asked in one line
-        if is_late:
-            self._say_and_close(408, "The request did not come to its end in time.")
-        return is_late
-
-    def _say_and_close(self, status: int, sentence: str) -> None:
-        """To a client whose request was not understood, so neither is its dialect."""
-        if self.transport.is_closing():
-            return
-        if self._is_uvicorn_answering():
-            # It would be read as a part of that answer.
-            self.transport.abort()
-            return
-        lines = ((b"content-type", b"text/plain; charset=utf-8"),)
-        framing = b"content-length: %d\r\nconnection: close\r\n" % len(sentence)
-        common = self.board.common_lines(self.server_state.default_headers)
+    def _forget(self) -> None:
         self._pieces, self._early = [], b""
-        self.transport.write(answers.head(status, lines, common, framing) + sentence.encode("ascii"))
-        self.transport.close()

@@ -83,6 +83,9 @@ class ByteLease:
         while self._taken_bytes < size_bytes:
             self.take(step_bytes)
 
+    def close(self) -> None:
+        self.release()
+
     def release(self) -> None:
         taken, self._taken_bytes = self._taken_bytes, 0
         if taken:

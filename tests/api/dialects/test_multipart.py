@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from corral.api.dialects.multipart import HEAD_BYTES_MAX, FormReader, ModelName, boundary_of
 from corral.api.dialects.uploads import Form
 from corral.domain.errors import InvalidRequest
+from corral.runtime.byte_budget import ByteBudget, ByteLease
+from corral.serving.gateway import UPLOAD_LIMITS
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\n'
 
@@ -126,7 +128,7 @@ def test_a_form_gets_another_name_and_is_the_same_otherwise(cuts: list[int]) -> 
             start += size
 
     async def passed_on() -> bytes:
-        form = Form(io.BytesIO(), arriving())
+        form = Form(io.BytesIO(), arriving(), ByteLease(ByteBudget(UPLOAD_LIMITS, "of uploads")))
         named = await form.read_name(b"b")
         return b"".join([piece async for piece in form.renamed(named, b"whisper-base")])
 

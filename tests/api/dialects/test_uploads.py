@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
+from corral.api.dialects.uploads import NAMELESS_BYTES_MAX
+from corral.runtime.byte_budget import MIB, ByteLimits
 from tests.api.dialects.recorder import recorder
 from tests.serving.scene import list_rows
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
@@ -18,6 +20,8 @@ PATH = "/v1/audio/transcriptions"
 FORM = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "multipart/form-data; boundary=b"}
 PIECE = b"sound" * 13_107
 UPLOAD_BYTES = 100 * 1000 * 1000
+# As much as OpenAI takes; the model's name has to come soon behind it.
+FILE_FIRST_BYTES = 25 * 1000 * 1000
 # What 100 MB may take in this process, which is client, frontend and engine at once.
 MEMORY_BYTES_MAX = 24 * 1024 * 1024
 
@@ -54,18 +58,20 @@ async def sent(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 async def test_100_mb_are_passed_on_unchanged_in_a_bounded_memory(
     frontend: RunningFrontend, is_first: bool, says_its_length: bool
 ) -> None:
-    length = {"Content-Length": str(digest(form("ear", is_first=is_first))[0])} if says_its_length else {}
+    size_bytes = UPLOAD_BYTES if is_first else FILE_FIRST_BYTES
+    whole = digest(form("ear", is_first=is_first, size_bytes=size_bytes))
+    length = {"Content-Length": str(whole[0])} if says_its_length else {}
     async with recorder(frontend, "faster-whisper", aliases=("ear",)) as engine:
         tracemalloc.start()
         try:
-            data = sent(form("ear", is_first=is_first))
+            data = sent(form("ear", is_first=is_first, size_bytes=size_bytes))
             async with frontend.http.post(f"{frontend.url}{PATH}", data=data, headers=FORM | length) as answer:
                 assert (answer.status, await answer.json()) == (200, {"path": PATH})
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         heard = engine.heard[0]
-        assert (heard.size_bytes, heard.sha256) == digest(form("chat", is_first=is_first))
+        assert (heard.size_bytes, heard.sha256) == digest(form("chat", is_first=is_first, size_bytes=size_bytes))
         assert heard.headers["Content-Type"] == FORM["Content-Type"]
         assert int(heard.headers["Content-Length"]) == heard.size_bytes
         assert peak_bytes < MEMORY_BYTES_MAX
@@ -94,6 +100,28 @@ async def test_what_is_wrong_with_an_upload_is_told_in_openais_envelope(frontend
             async with frontend.http.post(f"{frontend.url}{PATH}", data=body, headers=FORM) as answer:
                 assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
         assert engine.heard == []
+
+
+@pytest.mark.behaviour("GW-218")
+async def test_form_is_refused_when_its_model_does_not_come_within_the_limit(frontend: RunningFrontend) -> None:
+    async with recorder(frontend, "faster-whisper") as engine:
+        data = sent(form("chat", is_first=False, size_bytes=NAMELESS_BYTES_MAX + 2 * len(PIECE)))
+        async with frontend.http.post(f"{frontend.url}{PATH}", data=data, headers=FORM) as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (400, "model_missing")
+        assert engine.heard == []
+    assert frontend.core.gateway.upload_budget.taken_bytes == 0
+
+
+@pytest.mark.behaviour("GW-218")
+async def test_form_is_refused_when_too_many_bytes_of_uploads_are_kept(frontend: RunningFrontend) -> None:
+    budget = frontend.core.gateway.upload_budget
+    budget.limits = ByteLimits(total_bytes=4 * MIB, key_bytes=4 * MIB)
+    async with recorder(frontend, "faster-whisper") as engine:
+        data = sent(form("chat", is_first=False, size_bytes=8 * MIB))
+        async with frontend.http.post(f"{frontend.url}{PATH}", data=data, headers=FORM) as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (429, "too_many_bytes")
+        assert engine.heard == []
+    assert budget.taken_bytes == 0
 
 
 @pytest.mark.behaviour("GW-91")

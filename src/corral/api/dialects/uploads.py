@@ -2,7 +2,8 @@
 
 What comes before the model's name is kept, in memory up to a mebibyte and on the disk beyond that; the rest goes from
 the client to the engine, no faster than the engine takes it. So an upload of any size costs a bounded memory. Limit: an
-upload that does not say how long it is has to be here whole before it can be passed on.
+upload that does not say how long it is has to be here whole before it can be passed on. What lies here is counted
+against the budget of uploads, and the model's name has to come within 32 MiB.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from typing import IO
 
 from starlette.types import Message, Receive
@@ -20,10 +22,15 @@ from corral.api.dialects.envelopes import OPENAI
 from corral.api.dialects.multipart import FormReader, ModelName, boundary_of, malformed
 from corral.api.dialects.routes import CallRoute, Passed, post
 from corral.api.openai.leaving import while_there
+from corral.domain.errors import InvalidRequest
+from corral.runtime.byte_budget import ByteLease
 from corral.store.use import Served
 
 KEPT_BYTES_MAX = 1024 * 1024
 PIECE_BYTES = 64 * 1024
+# What is kept of a form of which nobody knows yet whether its key may ask for its model. Many clients send the file
+# first; OpenAI takes files of 25 MB.
+NAMELESS_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Arrival:
@@ -59,8 +66,10 @@ class Form:
     It is written and read in small pieces, which the system's cache takes at once.
     """
 
-    def __init__(self, kept: IO[bytes], arriving: AsyncIterator[bytes]) -> None:
+    def __init__(self, kept: IO[bytes], arriving: AsyncIterator[bytes], lease: ByteLease) -> None:
         self._kept = kept
+        # What it may take of the disk.
+        self._lease = lease
         self._arriving = arriving
         self.size_bytes = 0
 
@@ -72,6 +81,12 @@ class Form:
             found = reader.feed(piece)
             if found is not None:
                 return found
+            if self.size_bytes > NAMELESS_BYTES_MAX:
+                raise InvalidRequest(
+                    f"The form has no part named model within its first {NAMELESS_BYTES_MAX // KEPT_BYTES_MAX} MiB.",
+                    hint="Send the part `model` before the file.",
+                    code="model_missing",
+                )
         raise malformed("it ends before its last boundary")
 
     async def read_rest(self) -> None:
@@ -93,8 +108,9 @@ class Form:
         return b"".join([*self._between(0, old.start), name, *self._between(old.end, self.size_bytes)])
 
     def _keep(self, piece: bytes) -> None:
-        self._kept.write(piece)
         self.size_bytes += len(piece)
+        self._lease.grow_to(self.size_bytes, KEPT_BYTES_MAX)
+        self._kept.write(piece)
 
     def _between(self, start: int, end: int) -> Iterator[bytes]:
         while start < end:
@@ -113,8 +129,9 @@ class Uploaded(CallRoute):
         boundary = boundary_of(call.request.headers.get("content-type", ""))
         declared = call.request.headers.get("content-length", "")
         arrival = Arrival(call.request.receive)
-        with tempfile.SpooledTemporaryFile(KEPT_BYTES_MAX) as kept:
-            form = Form(kept, arrival.pieces())
+        lease = ByteLease(call.parts.gateway.upload_budget, call.principal.key_id)
+        with closing(lease), tempfile.SpooledTemporaryFile(KEPT_BYTES_MAX) as kept:
+            form = Form(kept, arrival.pieces(), lease)
             named = await form.read_name(boundary)
             model = await call.model(named.value)
             call.require(model, self.call)

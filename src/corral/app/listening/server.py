@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -37,6 +37,7 @@ class HttpServer:
         listener: socket.socket,
         *,
         protocol: type[asyncio.Protocol] | None = None,
+        trusted_proxies: Sequence[str] = (),
         grace_s: float = 0.0,
         on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -51,6 +52,9 @@ class HttpServer:
                 access_log=False,
                 log_config=None,
                 server_header=False,
+                # Who asks is who is connected, unless an operator has named the proxies that may speak for others.
+                proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=list(trusted_proxies),
                 timeout_graceful_shutdown=math.ceil(grace_s) + GRACE_S,
                 timeout_keep_alive=75,
                 limit_concurrency=None,

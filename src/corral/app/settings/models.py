@@ -31,6 +31,7 @@ from corral.app.settings.values import (
     Galleries,
     Labels,
     NatsUrl,
+    Networks,
     OperatorSeed,
     ReadableFile,
     RegistryCredentials,
@@ -202,6 +203,37 @@ class FrontendSettings(Identity, _BusTls, _Logging):
     )
     between_bytes_timeout_s: DurationOrZero = Field(
         default=300.0, description="How long an engine may be silent in the middle of an answer; 0 is for ever."
+    )
+    request_bytes_max: SizeBytes = Field(
+        default=512 * 1024**2,
+        gt=0,
+        description="How much of request bodies above 64 KiB a frontend keeps in memory at a time; more is 503.",
+    )
+    request_key_bytes_max: SizeBytes = Field(
+        default=128 * 1024**2, gt=0, description="The same for the requests of one key; more is 429."
+    )
+    upload_bytes_max: SizeBytes = Field(
+        default=4 * 1024**3,
+        gt=0,
+        description="How much of uploads of sound a frontend keeps on its disk at a time; more is 503.",
+    )
+    upload_key_bytes_max: SizeBytes = Field(
+        default=1024**3, gt=0, description="The same for the uploads of one key; more is 429."
+    )
+    connections_max: int = Field(
+        default=16_384, ge=1, le=1_000_000, description="How many connections of clients a frontend keeps open."
+    )
+    connections_per_address_max: int = Field(
+        default=2_048,
+        ge=1,
+        le=1_000_000,
+        description="The same for one address. The machine itself and trusted proxies may have more.",
+    )
+    trusted_proxies: Networks = Field(
+        default="",
+        description="Addresses or networks of reverse proxies, parted by commas: X-Forwarded-For and -Proto of theirs "
+        "are believed.",
+        json_schema_extra=shown_default("none"),
     )
     response_headers: bool = Field(
         default=True, description="Whether answers of models say which node and replica they come from."

@@ -23,7 +23,10 @@ _SECTIONS = {
         *("node_", "heartbeat_", "liveness_", "auto_approve", "local_join", "join_", "labels", "vram_budget"),
         *("capability", "max_replicas", "frontend"),
     ),
-    "requests": ("request_", "first_byte", "between_bytes", "response_", "replica_", "queue_", "stop_grace"),
+    "requests": (
+        *("request_", "upload_", "connections_", "trusted_", "first_byte", "between_bytes", "response_", "replica_"),
+        *("queue_", "stop_grace"),
+    ),
     "models": ("load_", "unload_", "model_", "rules", "hub_", "library_", "shared_models", "disk_", "allow_private"),
     "engines": ("backend", "gallery_", "prefer_", "auto_upgrade", "registry_", "engine_", "require_", "operation_"),
     "watching": ("log_", "metrics_", "access_log", "otlp_", "trace_", "usage_"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -246,6 +247,19 @@ def check_folders(value: str) -> str:
     return value
 
 
+def parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Addresses and networks, parted by commas."""
+    return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
+
+
+def check_networks(value: str) -> str:
+    try:
+        parse_networks(value)
+    except ValueError as error:
+        raise ValueError(f"has to be addresses or networks, parted by commas, such as 10.0.0.0/8: {error}") from None
+    return value
+
+
 def galleries_text(galleries: Iterable[Gallery]) -> str:
     """As it is read back."""
     return json.dumps(
@@ -315,6 +329,7 @@ OperatorSeed = Annotated[SecretStr, seed_starting_with("SO", "a NATS operator")]
 WebAddress = Annotated[str, AfterValidator(check_web_address)]
 StorageAddress = Annotated[str, AfterValidator(check_storage)]
 StorageKey = Annotated[SecretStr, AfterValidator(check_storage_key)]
+Networks = Annotated[str, AfterValidator(check_networks)]
 Folders = Annotated[str, AfterValidator(check_folders)]
 RegistryCredentials = Annotated[SecretStr, AfterValidator(check_registry_credentials)]
 AnyCase = BeforeValidator(_lower)

@@ -221,6 +221,29 @@ def test_filter_finds_a_failure_behind_hundreds_of_newer_operations(page: Page, 
     expect(page.get_by_text("Nothing matches these filters.")).to_be_visible()
 
 
+@pytest.mark.behaviour("PAGE-157")
+def test_operations_page_draws_fifty_of_hundreds_under_way_and_finds_the_others(page: Page, yard: Yard) -> None:
+    done = yard.install("legion", held=False)
+    yard.becomes(done, "completed")
+    cluster = yard.scene.cluster
+    yard.aside.run(in_registry(cluster, _PAUSED, id=done, count=300))
+    page.reload()
+    cards = section(page, "In progress").locator("li.operations-card")
+    expect(page.get_by_role("button", name="Show 50 more of 250")).to_be_visible()
+    assert cards.count() == 50
+    page.get_by_role("button", name="Show 50 more of 250").click()
+    expect(cards).to_have_count(100)
+    page.get_by_role("searchbox", name="Search operations").fill("legion-299")
+    expect(cards).to_have_count(1)
+    yard.aside.run(in_registry(cluster, "DELETE FROM operations WHERE subject LIKE 'legion-%'"))
+
+
+# As many paused ones as somebody could have, each of its own name.
+_PAUSED = """
+    INSERT INTO operations
+    SELECT (jsonb_populate_record(done, jsonb_build_object(
+        'id', gen_random_uuid(), 'state', 'paused', 'finished_at', NULL, 'subject', 'legion-' || number))).*
+    FROM operations AS done, generate_series(1, CAST(:count AS int)) AS number WHERE done.id = CAST(:id AS uuid)"""
 # The same operation, ended later and again and again.
 _COPIES = """
     INSERT INTO operations

@@ -27,6 +27,7 @@ import "@/pages/operations/operations.css";
 
 const NOTHING: never[] = [];
 const SETTLE_MS = 250;
+const CARDS = 50;
 
 export default function Operations() {
   const { operation: shown, kind, outcome, q, node, since, until } = useSearch({ from: "/operations" });
@@ -85,13 +86,7 @@ function Lists({ all, intents, filter, shown }: ListsProps) {
   const owed = owedBeside(matching(intents, filter), all);
   const isEmpty =
     underWay.length + failed.length + owed.dead.length + owed.open.length + records.length === 0;
-  const cards = (some: readonly OperationOut[]) => (
-    <ul className="plain stack">
-      {some.map((one) => (
-        <Card key={one.id} operation={one} filter={filter} isOpen={one.id === shown} />
-      ))}
-    </ul>
-  );
+  const cards = (some: readonly OperationOut[]) => <Cards operations={some} filter={filter} shown={shown} />;
   return (
     <>
       {(failed.length > 0 || owed.dead.length > 0) && (
@@ -121,6 +116,34 @@ function Lists({ all, intents, filter, shown }: ListsProps) {
         }
       </Answered>
       {isEmpty && record.data && !record.isPlaceholderData && <Nothing filter={filter} />}
+    </>
+  );
+}
+
+interface CardsProps {
+  operations: readonly OperationOut[];
+  filter: Filter;
+  shown: string | undefined;
+}
+
+/** Hundreds of cards that all move would stop the browser: the first are drawn, and more when somebody asks. */
+function Cards({ operations: all, filter, shown }: CardsProps) {
+  const [drawn, setDrawn] = useState(CARDS);
+  const left = all.length - drawn;
+  return (
+    <>
+      <ul className="plain stack">
+        {all.slice(0, drawn).map((one) => (
+          <Card key={one.id} operation={one} filter={filter} isOpen={one.id === shown} />
+        ))}
+      </ul>
+      {left > 0 && (
+        <div>
+          <Button small onClick={() => setDrawn(drawn + CARDS)}>
+            Show {Math.min(left, CARDS)} more of {left}
+          </Button>
+        </div>
+      )}
     </>
   );
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text
 
 from corral.app.frontend import shown_settings
 from corral.app.settings import FrontendSettings, load
@@ -54,6 +55,39 @@ async def test_curves_tell_of_requests_times_and_memory_and_of_nodes_that_are_th
     assert past["series"]["requests_per_s"][-1] > 0
     assert past["series"]["first_byte_p95_s"][-1] == pytest.approx(0.1, abs=0.05)
     assert past["series"]["waiting"][-1] == past["series"]["in_flight"][-1] == 0
+
+
+@pytest.mark.behaviour("PAGE-166")
+@pytest.mark.behaviour("PAGE-41", "PAGE-42")
+async def test_curves_survive_a_restart_of_the_frontend(database_url: str) -> None:
+    async with running_frontend(database_url) as before:
+        await keep_only_the_feed(before)
+        node = await joined(before, "gpu-a")
+        await node.heartbeat(total_vram=24 * GIB, available_vram=18 * GIB)
+        await note(before)
+        assert await before.core.board.history_keeper.tick()
+    async with running_frontend(database_url) as after:
+        await keep_only_the_feed(after)
+        await note(after)
+        _, past = await after.call("GET", "/api/history")
+        _, of_node = await after.call("GET", "/api/nodes/gpu-a/history")
+        assert past["at"] == sorted(past["at"])
+        assert past["series"]["vram_used"][0] == pytest.approx(6 * GIB, rel=1e-6)
+        assert of_node["series"]["vram_used"][0] == pytest.approx(6 * GIB, rel=1e-6)
+        own = after.core.board.history
+        assert own._count < len(past["at"]), "the first is from before the start"
+
+
+async def test_moments_of_history_are_kept_once_a_minute_and_for_an_hour(quiet: RunningFrontend) -> None:
+    await note(quiet)
+    keeper = quiet.core.board.history_keeper
+    assert await keeper.tick() is True
+    assert await keeper.tick() is False, "a second leader writes nothing within the same minute"
+    async with quiet.database.transaction() as tx:
+        await tx.execute(text("UPDATE history_moments SET at = at - interval '2 hours'"))
+    assert await keeper.tick() is True
+    async with quiet.database.transaction() as tx:
+        assert (await tx.execute(text("SELECT count(*) FROM history_moments"))).scalar_one() == 1
 
 
 @pytest.mark.behaviour("PAGE-41")

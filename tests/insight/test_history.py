@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from corral.insight import history
-from corral.insight.history import CLUSTER, MOMENTS, NODE, NODES_MAX, STEP_S, History
+from corral.insight.history import CLUSTER, KEPT_S, MOMENTS, NODE, NODES_MAX, STEP_S, History
+from corral.store.history import HistoryMoment
 
 
 @pytest.mark.behaviour("PAGE-41")
@@ -52,3 +53,33 @@ def test_more_nodes_than_may_be_kept_take_no_more_room() -> None:
     assert len(kept._nodes) == NODES_MAX
     assert kept.node("n0", since=0.0).series["in_flight"] == [1.0, 1.0]
     assert kept.node(f"n{NODES_MAX + 1}", since=0.0).series["in_flight"] == [None, None]
+
+
+@pytest.mark.behaviour("PAGE-41", "PAGE-42")
+def test_restored_moments_stand_before_own_ones_and_are_forgotten_after_an_hour() -> None:
+    kept = History()
+    kept.restore(
+        [
+            HistoryMoment(at=at, cluster={"waiting": at}, names=NODE, nodes={"a": [1.0, at, None, None, None]})
+            for at in (100.0, 160.0, 220.0)
+        ]
+    )
+    kept.add(200.0, {"waiting": 1.0}, {"a": {"ram_used": 2.0}})
+    past = kept.cluster(since=110.0)
+    assert (past.at, past.series["waiting"]) == ([160.0, 200.0], [160.0, 1.0])
+    assert kept.node("a", since=0.0).series["ram_used"] == [100.0, 160.0, 2.0]
+    assert kept.node("b", since=0.0).series["ram_used"] == [None, None, None]
+    kept.add(221.0 + KEPT_S, {}, {})
+    assert kept.cluster(since=0.0).at == [200.0, 221.0 + KEPT_S]
+
+
+def test_summary_is_the_mean_of_what_was_known_and_the_last_of_each_node() -> None:
+    kept = History()
+    assert kept.summary(0.0) is None
+    kept.add(5.0, {"waiting": 1.0, "in_flight": None}, {"a": {"ram_used": 1.0}})
+    kept.add(10.0, {"waiting": 3.0, "in_flight": None}, {"a": {"ram_used": 7.0}})
+    moment = kept.summary(0.0)
+    assert moment is not None
+    assert (moment.cluster["waiting"], moment.cluster["in_flight"]) == (2.0, None)
+    assert moment.node("a")["ram_used"] == 7.0
+    assert kept.summary(11.0) is None

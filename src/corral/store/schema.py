@@ -509,3 +509,14 @@ gallery_digests = Table(
     Column("digest", String(128), nullable=False),
     Column("checked_at", TIME, nullable=False, server_default=NOW),
 )
+
+# Curves of the last hour, one row a minute; see store/history.py.
+history_moments = Table(
+    "history_moments",
+    metadata,
+    Column("at", TIME, primary_key=True, server_default=NOW),
+    Column("cluster", JSONB, nullable=False),
+    # What the values of each node are, in their order.
+    Column("names", JSONB, nullable=False),
+    Column("nodes", JSONB, nullable=False),
+)

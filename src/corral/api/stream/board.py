@@ -13,13 +13,16 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from corral.api.views import node_live
 from corral.domain.errors import StoreUnavailable, Unavailable
 from corral.domain.node import NodeId
 from corral.insight import history as past
+from corral.insight import history_keeper
 from corral.insight import sharing as adding
 from corral.insight.history import History, Reading
+from corral.insight.history_keeper import HistoryKeeper
 from corral.insight.sharing import Sharing
 from corral.ports.runtime import Clock
 from corral.runtime.loop import Loop
@@ -39,7 +42,14 @@ NODES_FRESH_S = 3.0
 STEPS_MAX = 8
 # The requests in flight at each node; None: as the leases say.
 Busy = Callable[[Transaction], Awaitable[Mapping[NodeId, int] | None]]
-MakeLoop = Callable[[str, float, Callable[[], Awaitable[object]]], Loop]
+
+
+class MakeLoop(Protocol):
+    """Makes a loop of a name, an interval in seconds and a pass; `leader_only` runs it where the leader is."""
+
+    def __call__(
+        self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]], *, leader_only: bool = False
+    ) -> Loop: ...
 
 
 class _Moving(ABC):
@@ -172,6 +182,7 @@ class Board:
         self.live = LiveBoard(clock, look)
         self.nodes = NodeBoard(clock, database, busy)
         self.history = History()
+        self.history_keeper = HistoryKeeper(database, clock, self.history)
         # Of every stream, and of those with numbers among them.
         self.watchers = 0
         self._viewers = 0
@@ -181,6 +192,7 @@ class Board:
             make("live numbers", adding.INTERVAL_S, self.tick),
             make("node numbers", NODES_INTERVAL_S, self.tick_nodes),
             make("history", past.STEP_S, self.note),
+            make("history keeper", history_keeper.INTERVAL_S, self.history_keeper.tick, leader_only=True),
         )
 
     def check_room(self) -> None:
@@ -220,6 +232,7 @@ class Board:
         nodes: Sequence[NodeReading] | None = None
         # Without PostgreSQL there is a gap in the curves of nodes; requests have theirs.
         with suppress(StoreUnavailable):
+            await self.history_keeper.restore()
             nodes = await self.nodes.readings()
         cluster = self._requests() | (_memory(nodes) if nodes is not None else {})
         of_nodes: dict[str, Reading] = {node.id: _reading(node) for node in nodes or ()}

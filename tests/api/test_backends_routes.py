@@ -303,6 +303,7 @@ async def test_agent_node_refuses_limits_that_are_for_engines(
     assert (await frontend.call("DELETE", f"/api/nodes/helper/{limit}"))[0] == 200
 
 
+@pytest.mark.behaviour("PAGE-163")
 @pytest.mark.behaviour("API-20")
 async def test_the_installed_list_names_every_node_with_drift_and_upgrades(frontend: RunningFrontend) -> None:
     version = await newest(frontend)

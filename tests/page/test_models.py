@@ -326,7 +326,7 @@ def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: W
     forget(page, fleet, "ruled")
 
 
-@pytest.mark.behaviour("PAGE-94")
+@pytest.mark.behaviour("PAGE-94", "PAGE-167")
 def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: Watched) -> None:
     watched.allow(r"status of 4\d\d .*/models/import-uri")
     file = write_tiny_gguf(fleet.models.files / "addressed.gguf", seed=2)
@@ -337,10 +337,18 @@ def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: F
     dialog(page).get_by_label("Address").fill("https://host.example/model.unknown")
     button(page, "Check it").click()
     expect(dialog(page).get_by_text("The address does not tell which backend runs it.")).to_be_visible()
-    dialog(page).get_by_label("Address").fill(f"file://{file}")
+    dialog(page).get_by_label("Address").fill(f"file://{file.with_name('nowhere.gguf')}")
     dialog(page).get_by_label("Backend").fill("fake")
     button(page, "Check it").click()
+    expect(dialog(page).get_by_role("alert")).to_contain_text("nowhere.gguf")
+    expect(button(page, "Install nowhere")).to_have_count(0)
+    dialog(page).get_by_label("Address").fill(f"file://{file}")
+    button(page, "Check it").click()
     expect(dialog(page).get_by_text("This becomes the model addressed, which fake runs.")).to_be_visible()
+    expect(
+        dialog(page).get_by_text(re.compile(r"^The address answers: about [\d.]+ [KM]iB are fetched\.$"))
+    ).to_be_visible()
+    expect(dialog(page).get_by_role("region", name="Where it fits")).to_contain_text("It fits on both nodes.")
     button(page, "Install addressed").click()
     expect(dialog(page).get_by_text("Loaded: addressed")).to_be_visible()
     button(page, "Done").click()

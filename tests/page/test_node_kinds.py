@@ -48,6 +48,7 @@ def row(page: Page, name: str) -> Locator:
     return page.get_by_role("list", name="Nodes").get_by_role("listitem", name=name, exact=True)
 
 
+@pytest.mark.behaviour("PAGE-160")
 def test_offline_node_looks_offline_and_says_when_it_was_last_heard_and_what_to_do(page: Page, fleet: Fleet) -> None:
     vram = {"total_vram": 24 * GIB, "available_vram": 8 * GIB, "gpu_vendor": "nvidia"}
     with registered(page, fleet, "gone-box", **vram):
@@ -66,6 +67,7 @@ def test_offline_node_looks_offline_and_says_when_it_was_last_heard_and_what_to_
         assert axe(page) == []
 
 
+@pytest.mark.behaviour("PAGE-161")
 def test_overview_and_nodes_count_the_same_nodes_and_the_same_memory(page: Page, fleet: Fleet) -> None:
     with registered(page, fleet, "gone-box", total_vram=24 * GIB, available_vram=8 * GIB):
         page.goto(f"{fleet.url()}/app/nodes")
@@ -79,6 +81,7 @@ def test_overview_and_nodes_count_the_same_nodes_and_the_same_memory(page: Page,
         expect(numbers.get_by_text("Counted on 2 nodes that can be reached.")).to_be_visible()
 
 
+@pytest.mark.behaviour("PAGE-162")
 def test_agent_node_is_a_kind_of_its_own_without_engines(page: Page, fleet: Fleet) -> None:
     with registered(page, fleet, "helper", node_type="agent", address=""):
         page.goto(f"{fleet.url()}/app/nodes")

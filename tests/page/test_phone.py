@@ -20,6 +20,7 @@ def phone(page: Page) -> Page:
     return page
 
 
+@pytest.mark.behaviour("PAGE-165")
 def test_composer_is_in_view_on_a_phone_when_the_playground_opens(phone: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("pocket"))
     phone.goto(f"{fleet.url()}/app/playground?model=pocket")
@@ -27,6 +28,7 @@ def test_composer_is_in_view_on_a_phone_when_the_playground_opens(phone: Page, f
     fleet.run(fleet.models.forget("pocket"))
 
 
+@pytest.mark.behaviour("PAGE-165")
 def test_menu_lies_over_the_page_on_a_phone(phone: Page, fleet: Fleet) -> None:
     phone.goto(f"{fleet.url()}/app/nodes")
     heading = phone.get_by_role("heading", name="Nodes", level=1)
@@ -38,6 +40,7 @@ def test_menu_lies_over_the_page_on_a_phone(phone: Page, fleet: Fleet) -> None:
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
+@pytest.mark.behaviour("PAGE-165")
 @pytest.mark.parametrize("path", ["/nodes", "/models", "/operations", "/nodes/worker-1", "/backends"])
 def test_links_that_stand_alone_are_as_high_as_a_finger_on_a_phone(phone: Page, fleet: Fleet, path: str) -> None:
     fleet.run(fleet.models.put("pocket"))

@@ -358,6 +358,27 @@ class Library:
 
     # --- entering ---
 
+    async def measure(self, files: Sequence[ModelFile]) -> int | None:
+        """Ask the sources of these files whether they are there, and return how many bytes they have in all.
+
+        Nothing is fetched. None if a source does not tell its size. Raises what `enter` would raise for an address
+        that is wrong, that nobody answers at, or that leads into a private network.
+        """
+        sizes = []
+        for one in await resolve(self._origins, files):
+            if one.parts:
+                sizes.append(one.size_bytes)
+                continue
+            sent = await self._known(one.sha256)
+            if sent is None:
+                raise NotFound(
+                    f"No file with the sha256 {one.sha256} has been sent.",
+                    hint="Send it first: POST /api/files, or `corral models import FILE`.",
+                    code="blob_not_found",
+                )
+            sizes.append(sent.size_bytes)
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
     async def enter(self, model: str, files: Sequence[ModelFile], report: FetchReport) -> tuple[StoredFile, ...]:
         """Hold all files of a model, and register what it is made of and what its headers say.
 

@@ -25,7 +25,7 @@ from corral.engines import model_gallery_files
 from corral.policy.catalog import capability_of, uses_processor_only
 from corral.policy.labels import matches
 from corral.policy.models.gallery import ModelEntry, config_of, read_entry
-from corral.policy.placing.variants import Chosen, Machine, Variant, choose_variant
+from corral.policy.placing.variants import Chosen, Machine, Variant, Verdict, choose_variant
 from corral.policy.status import is_schedulable
 from corral.store import galleries as store
 from corral.store.database import Database
@@ -147,6 +147,11 @@ class ModelGallery:
             is_pinned=chosen.is_pinned,
         )
         return config, chosen
+
+    def judge(self, config: ModelConfig, memory_bytes: int | None, nodes: Sequence[Node], catalog: Catalog) -> Verdict:
+        """Say on which nodes a model that is in no gallery would fit, if a replica takes so much memory."""
+        variant = Variant(model=config.name, backend=config.backend, memory_bytes=memory_bytes, is_base=True)
+        return choose_variant([variant], [_machine(node, [variant], catalog) for node in nodes]).verdicts[0]
 
     def _candidates(self, base: ModelEntry) -> list[ModelEntry]:
         others = (self._by_id.get(f"{base.gallery}@{name}".lower()) for name in base.variants)

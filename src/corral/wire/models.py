@@ -177,6 +177,9 @@ class ModelPlanOut(Lenient):
     variant: str = ""
     backend: str
     size_bytes: Bytes | None = None
+    checked: bool = Field(default=False, description="The sources of its files were asked, and have them.")
+    memory_bytes: Bytes | None = Field(default=None, description="About what a replica takes; null: not known.")
+    fits_on: list[str] | None = Field(default=None, description="Nodes with room for it. null: not asked.")
     config: Config
     exists: bool = Field(description="There is a model of this name already; it would be changed.")
     changes: list[str] = Field(default_factory=list)

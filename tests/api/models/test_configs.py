@@ -200,6 +200,7 @@ async def test_everybody_with_a_key_sees_what_models_can_do_and_where_they_run(f
     ]
 
 
+@pytest.mark.behaviour("PAGE-164")
 async def test_model_tells_why_its_last_load_failed_until_it_is_changed(frontend: RunningFrontend):
     await joined(frontend, "a")
     await put(frontend, "sick", {"backend": "nope"})

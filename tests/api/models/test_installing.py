@@ -137,6 +137,18 @@ async def test_the_ancestor_applies_imports_and_deletes(frontend: RunningFronten
     assert (await get(frontend, f"/api/operations/{deleting['id']}"))["kind"] == "model_delete"
 
 
+@pytest.mark.behaviour("PAGE-167")
+async def test_check_of_an_address_asks_its_source_and_a_plan_alone_does_not(frontend: RunningFrontend):
+    body = {"uri": "hf://nobody-here/nothing/tiny.gguf"}
+    status, plan = await frontend.call("POST", "/models/import-uri?plan=true", body)
+    assert (status, plan["checked"]) == (200, False)
+    status, answer = await frontend.call("POST", "/models/import-uri?plan=true&check=true", body)
+    assert (status, answer["error"]["code"]) == (503, "source_unavailable")
+    body = {"uri": "http://127.0.0.1/x.gguf"}
+    status, answer = await frontend.call("POST", "/models/import-uri?plan=true&check=true", body)
+    assert (status, answer["error"]["code"]) == (422, "private_address")
+
+
 async def test_an_installation_that_is_sent_twice_happens_once(frontend: RunningFrontend):
     await held(frontend)
     first = await ask(frontend, "/api/models/install/fake-slow", Idempotency_Key="once")

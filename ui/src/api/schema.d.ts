@@ -4054,6 +4054,12 @@ export interface components {
             backend: string;
             /** Changes */
             changes?: string[];
+            /**
+             * Checked
+             * @description The sources of its files were asked, and have them.
+             * @default false
+             */
+            checked: boolean;
             /** Config */
             config: {
                 [key: string]: unknown;
@@ -4063,6 +4069,16 @@ export interface components {
              * @description There is a model of this name already; it would be changed.
              */
             exists: boolean;
+            /**
+             * Fits On
+             * @description Nodes with room for it. null: not asked.
+             */
+            fits_on?: string[] | null;
+            /**
+             * Memory Bytes
+             * @description About what a replica takes; null: not known.
+             */
+            memory_bytes?: number | null;
             /** Name */
             name: string;
             /**

@@ -6,6 +6,7 @@ without the other. `?plan=true` says what would be written and does nothing.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from corral.api.models.loads import asked_out
 from corral.api.operations.views import as_json
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.access import Principal
-from corral.domain.errors import Conflict, InvalidRequest, NotFound
+from corral.domain.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from corral.domain.model import ModelConfig
 from corral.domain.operation import Operation, OperationKind
 from corral.loading.request import Wanted
@@ -27,6 +28,7 @@ from corral.models import catalog
 from corral.models.gallery import Wish, target_nodes
 from corral.operations.admission import Admitted
 from corral.policy.models.configuration import diff, from_mapping, name_in, to_mapping
+from corral.policy.models.estimate import estimate
 from corral.policy.models.reading import merged
 from corral.store import models as store
 from corral.store import nodes as node_store
@@ -38,6 +40,11 @@ from corral.wire.models import ApplyModelIn, AskedModelOut, InstallModelIn, Mode
 
 router = APIRouter(tags=["models"])
 PlanIn = Annotated[bool, Query(description="Only say what would be done.")]
+CheckIn = Annotated[
+    bool, Query(description="With `plan`: ask the address as well, and say how large it is and where it fits.")
+]
+# A person waits for it. The hub and registries answer within seconds, or not at all.
+CHECK_LIMIT_S = 20.0
 _ASKING: dict[str, Any] = {"response_model": AskedModelOut | ModelPlanOut}
 _ENDINGS = {".gguf": "llama-cpp", ".onnx": "onnx-embeddings"}
 _DOING = {OperationKind.MODEL_INSTALL: "The files of {} are being fetched.", OperationKind.MODEL_DELETE: "{} goes."}
@@ -90,7 +97,7 @@ async def apply(asked: AskedIn, body: ApplyModelIn) -> Response:
 
 
 @router.post("/models/import-uri", **_ASKING, status_code=202)
-async def import_uri(asked: AskedIn, body: UriIn) -> Response:
+async def import_uri(asked: AskedIn, body: UriIn, *, check: CheckIn = False) -> Response:
     """Make a model of one address. What it is called and which backend runs it are read off its end, if not said."""
     file = name_in(body.uri)
     ending = f".{file.rpartition('.')[2]}" if "." in file else ""
@@ -101,6 +108,9 @@ async def import_uri(asked: AskedIn, body: UriIn) -> Response:
             "The address does not tell which backend runs it.", hint="Say it: backend.", code="backend_required"
         )
     config = from_mapping({"backend": backend, "files": [body.uri]}, name=name)
+    if asked.plans and check:
+        check_sources(asked.parts, config)
+        return await _plan(asked.parts, config, warnings_of(asked.parts, config), checks=True)
     return await _ask(asked, config, [])
 
 
@@ -151,7 +161,7 @@ async def _ask(asked: _Asked, config: ModelConfig, warnings: list[str]) -> Respo
     return await once_as(asked.request, parts.database, asked.actor, work)
 
 
-async def _plan(parts: Parts, config: ModelConfig, warnings: list[str]) -> Response:
+async def _plan(parts: Parts, config: ModelConfig, warnings: list[str], *, checks: bool = False) -> Response:
     async with parts.database.transaction() as tx:
         known = await store.find_model(tx, config.name)
     entry = parts.models.get(config.gallery) if config.gallery else None
@@ -166,7 +176,29 @@ async def _plan(parts: Parts, config: ModelConfig, warnings: list[str]) -> Respo
         changes=diff(known.config if known else None, config),
         warnings=warnings,
     )
+    if checks:
+        out = out.model_copy(update=await _checked(parts, config))
     return Response(out.model_dump_json(), media_type="application/json")
+
+
+async def _checked(parts: Parts, config: ModelConfig) -> dict[str, Any]:
+    """Ask the sources of the files, and return the fields of a plan that follow from their sizes."""
+    try:
+        async with asyncio.timeout(CHECK_LIMIT_S):
+            size = await parts.library.measure(config.files)
+    except TimeoutError as error:
+        raise Unavailable(
+            f"The address did not answer within {CHECK_LIMIT_S:.0f} seconds.",
+            hint="Check the address, and whether this frontend reaches it; then try again.",
+            code="source_unavailable",
+        ) from error
+    async with parts.database.transaction() as tx:
+        rule = await rule_store.find_rule(tx, config.name)
+        nodes = target_nodes(await node_store.list_nodes(tx), rule.selector if rule else None)
+    needs = [estimate(config, None, size, node, None) for node in nodes]
+    memory = max((need.vram_bytes or need.ram_bytes or 0 for need in needs), default=0) or None
+    fits = parts.models.judge(config, memory, nodes, parts.catalog)
+    return {"checked": True, "size_bytes": size, "memory_bytes": memory, "fits_on": list(fits.fits_on)}
 
 
 async def _delete(request: Request, parts: PartsIn, operator: OperateIn, name: NameIn) -> Response:

@@ -1,6 +1,7 @@
 // A model from an address. What it would become is shown before anything is done.
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { nodes } from "@/api/queries";
 import type { ModelPlanOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
@@ -9,7 +10,10 @@ import { Trouble } from "@/kit/Trouble";
 import { After, type Afterwards } from "@/pages/models/After";
 import { addressProblem } from "@/pages/models/address";
 import { installAddress, load, planAddress } from "@/pages/models/calls";
+import { Fits } from "@/pages/models/Fits";
+import { asVariant, fitsOf } from "@/pages/models/fit";
 import { Installing } from "@/pages/models/Installing";
+import { bytes } from "@/text/format";
 
 export function FromAddress({ onClose }: { onClose: () => void }) {
   const [uri, setUri] = useState("");
@@ -17,6 +21,7 @@ export function FromAddress({ onClose }: { onClose: () => void }) {
   const [backend, setBackend] = useState("");
   const [after, setAfter] = useState<Afterwards>({ loads: true, nodes: null });
   const wish = { uri: uri.trim(), name: name.trim(), backend: backend.trim() };
+  const { data: all } = useQuery(nodes);
   const check = useMutation({ mutationFn: () => planAddress(wish) });
   const start = useMutation({
     mutationFn: async () => {
@@ -31,6 +36,7 @@ export function FromAddress({ onClose }: { onClose: () => void }) {
     set(event.target.value);
     check.reset();
   };
+  const fits = check.data ? fitsOf(all ?? [], asVariant(check.data), check.data.size_bytes ?? null) : [];
   const problem = addressProblem(wish.uri);
   const isReady = wish.uri !== "" && problem === null;
   return (
@@ -73,7 +79,8 @@ export function FromAddress({ onClose }: { onClose: () => void }) {
       {check.data && (
         <>
           <Planned plan={check.data} />
-          <After value={after} nodes={[]} onChange={setAfter} />
+          <Fits fits={fits} />
+          <After value={after} nodes={fits.filter((fit) => fit.fits)} onChange={setAfter} />
         </>
       )}
     </Dialog>
@@ -89,6 +96,11 @@ function Planned({ plan }: { plan: ModelPlanOut }) {
             ? `There is a model ${plan.name} already. It would be changed.`
             : `This becomes the model ${plan.name}, which ${plan.backend} runs.`}
         </strong>
+      </p>
+      <p>
+        {plan.size_bytes
+          ? `The address answers: about ${bytes(plan.size_bytes)} are fetched.`
+          : "The address answers, and does not say how large the files are."}
       </p>
       <ul className="models-changes">
         {(plan.changes ?? []).map((change) => (

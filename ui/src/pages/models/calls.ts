@@ -112,7 +112,7 @@ export const planAddress = (wish: UriIn) => importUri(wish, true) as Promise<Mod
 export const installAddress = (wish: UriIn) => importUri(wish, false) as Promise<AskedModelOut>;
 
 async function importUri(wish: UriIn, plan: boolean): Promise<unknown> {
-  const answered = await request(`/models/import-uri?plan=${plan}`, {
+  const answered = await request(`/models/import-uri?plan=${plan}&check=${plan}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(wish),

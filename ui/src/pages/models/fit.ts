@@ -1,5 +1,5 @@
 // Whether a variant fits on a node, in a sentence for each. The server decides; this says why, as far as one can see.
-import type { NodeOut, VariantOut } from "@/api/schema";
+import type { ModelPlanOut, NodeOut, VariantOut } from "@/api/schema";
 import { bytes } from "@/text/format";
 
 export interface Fit {
@@ -11,6 +11,19 @@ export interface Fit {
 export function memoryOf(node: NodeOut): { bytes: number | null; kind: string } {
   if (node.total_vram) return { bytes: node.vram_budget_bytes ?? node.total_vram, kind: "GPU memory" };
   return { bytes: node.total_ram ?? null, kind: "memory" };
+}
+
+/** What was found out about an address, as one variant of a gallery. */
+export function asVariant(plan: ModelPlanOut): VariantOut {
+  return {
+    model: plan.name,
+    backend: plan.backend,
+    memory_bytes: plan.memory_bytes ?? null,
+    fits: (plan.fits_on ?? []).length > 0,
+    fits_on: plan.fits_on ?? [],
+    is_base: true,
+    reason: "",
+  };
 }
 
 export function fitsOf(nodes: readonly NodeOut[], variant: VariantOut, payload: number | null): Fit[] {

@@ -78,22 +78,31 @@ export default function Chart({
 
   const last = lastKnown(series.map((line) => line.values));
   const latest = series.map((line) => `${line.label}: ${told(line.values[last], format)}`).join(", ");
-  const when = !ended && last === at.length - 1 ? "Now" : `At ${timeOfDay((at[last] ?? 0) * 1000)}`;
-  return <div ref={box} className="chart" role="img" aria-label={`${title}. ${when} ${latest}.`} />;
+  const when = momentWords(at, last, ended);
+  return (
+    <div
+      ref={box}
+      className="chart"
+      role="img"
+      aria-label={`${title}. ${when === "now" ? "Now" : `Of ${when}`} ${latest}.`}
+    />
+  );
 }
 
 function told(value: number | null | undefined, format: (value: number) => string): string {
   return value == null ? "not known" : format(value);
 }
 
+/** Of when the values at this place are: of now, of an earlier moment, or of no moment that is known. */
+function momentWords(at: ArrayLike<number>, place: number, hasEnded: boolean): string {
+  if (!hasEnded && (place < 0 || place === at.length - 1)) return "now";
+  return place < 0 ? "no known moment" : timeOfDay((at[place] ?? 0) * 1000);
+}
+
 /** The moment under the pointer; without one, that of the last values that are known. */
 function exactly(plot: uPlot, at: number | null, hasEnded: boolean): string {
   if (at != null) return `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
-  const times = plot.data[0];
-  const last = lastKnown(plot.data.slice(1));
-  return !hasEnded && last === times.length - 1
-    ? "now"
-    : `last known ${timeOfDay((times[last] ?? 0) * 1000)}`;
+  return momentWords(plot.data[0], lastKnown(plot.data.slice(1)), hasEnded);
 }
 
 function colour(name: string): string {

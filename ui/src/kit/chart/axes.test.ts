@@ -52,6 +52,6 @@ test("the last known moment is before a gap at the end", () => {
       [null, 3],
     ]),
   ).toBe(1);
-  expect(lastKnown([[null, null]])).toBe(1);
+  expect(lastKnown([[null, null]])).toBe(-1);
   expect(lastKnown([])).toBe(-1);
 });

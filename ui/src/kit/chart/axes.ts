@@ -41,11 +41,11 @@ export function valueRange(low: number | null, high: number | null, isBytes: boo
   return [Math.min(0, low ?? 0), high ? high * 1.1 : least];
 }
 
-/** The place of the last moment at which some line has a value; the last of all if none has. */
+/** The place of the last moment at which some line has a value; -1 if none has. */
 export function lastKnown(lines: readonly ArrayLike<number | null | undefined>[]): number {
   const length = Math.max(0, ...lines.map((line) => line.length));
   for (let place = length - 1; place >= 0; place -= 1) {
     if (lines.some((line) => line[place] != null)) return place;
   }
-  return length - 1;
+  return -1;
 }

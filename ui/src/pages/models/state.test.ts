@@ -53,7 +53,7 @@ test("what does not run says why", () => {
 test("a model whose last load failed says so, with the reason, until it runs or is loaded again", () => {
   const sick = { load_error: "There is no build of it." };
   expect(stateOf(model(sick), still)).toEqual({ tone: "bad", word: "load failed", detail: sick.load_error });
-  expect(stateOf(model(sick), { busy: [], isUnmet: true }).word).toBe("load failed");
+  expect(stateOf(model(sick), { busy: [], isUnmet: true }).detail).toBe(sick.load_error);
   expect(stateOf(model({ ...sick, replicas: [replica("a")] }), still).tone).toBe("good");
   expect(stateOf(model(sick), { busy: [operation("model_load")], isUnmet: false }).word).toBe("loading");
 });

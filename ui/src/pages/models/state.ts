@@ -87,9 +87,11 @@ export function stateOf(model: ModelOut, { busy, isUnmet: cannot }: Around): Mod
   if (first) return { tone: "busy", word: DOING[first.kind] ?? "busy", detail: "" };
   const moving = model.replicas?.[0];
   if (moving) return { tone: "busy", word: moving.state, detail: "" };
+  if (cannot) {
+    const reason = model.load_error || "Its rule asks for more than there is room for.";
+    return { tone: "warn", word: "cannot be met", detail: reason };
+  }
   if (model.load_error) return { tone: "bad", word: "load failed", detail: model.load_error };
-  if (cannot)
-    return { tone: "warn", word: "cannot be met", detail: "Its rule asks for more than there is room for." };
   if (model.files == null)
     return { tone: "still", word: "not fetched", detail: "Its files come with the first load." };
   return { tone: "still", word: "idle", detail: "It is loaded when somebody asks for it." };

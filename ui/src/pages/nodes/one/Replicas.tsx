@@ -13,6 +13,7 @@ import { ACTIONS, right, Table as Sheet } from "@/kit/Table";
 import { replicasOf } from "@/pages/nodes/one/queries";
 import { Unload } from "@/pages/nodes/one/Unload";
 import { inFlightOf, replicasByNode } from "@/pages/nodes/roster";
+import { isHeard } from "@/pages/nodes/tally";
 import { count, duration, plural } from "@/text/format";
 
 const COLUMNS = [
@@ -38,7 +39,13 @@ export function Replicas({ node }: { node: NodeOut }) {
         {(replicas) =>
           replicas.length === 0 ? (
             <Empty title="No model is loaded here.">
-              <Link to="/models">Load one</Link>, or ask for one: the first request loads it.
+              {isHeard(node) ? (
+                <>
+                  <Link to="/models">Load one</Link>, or ask for one: the first request loads it.
+                </>
+              ) : (
+                "Nothing is loaded on a node that is away."
+              )}
             </Empty>
           ) : (
             <Table node={node} replicas={replicas} />

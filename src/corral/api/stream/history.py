@@ -18,8 +18,8 @@ MINUTES = 30
 
 @router.get("/api/history", tags=["cluster"])
 async def cluster_history(parts: PartsIn, _: OperateIn, minutes: MinutesIn = MINUTES) -> PastOut:
-    """Requests, tokens, times and VRAM, of all frontends and nodes: every five seconds since the start of this frontend,
-    and once a minute before."""
+    """Requests, tokens, times and VRAM, of all frontends and nodes: every five seconds since this frontend started, and
+    once a minute before."""
     return _out(parts.board.history.cluster(_since(parts, minutes)))
 
 

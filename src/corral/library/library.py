@@ -25,7 +25,7 @@ from corral.library.inspector import CopyInspector, InspectorDeps
 from corral.library.report import Sum
 from corral.library.serving import read_file
 from corral.library.shelf import INCOMING_LIFE_S, Shelf, disk_free
-from corral.library.wanted import is_upload, resolve
+from corral.library.wanted import is_upload, measure, resolve
 from corral.ports.library import FetchReport, NoPeers, Peers
 from corral.ports.origin import Moved, Origins
 from corral.ports.runtime import Clock
@@ -359,25 +359,8 @@ class Library:
     # --- entering ---
 
     async def measure(self, files: Sequence[ModelFile]) -> int | None:
-        """Ask the sources of these files whether they are there, and return how many bytes they have in all.
-
-        Nothing is fetched. None if a source does not tell its size. Raises what `enter` would raise for an address
-        that is wrong, that nobody answers at, or that leads into a private network.
-        """
-        sizes = []
-        for one in await resolve(self._origins, files):
-            if one.parts:
-                sizes.append(one.size_bytes)
-                continue
-            sent = await self._known(one.sha256)
-            if sent is None:
-                raise NotFound(
-                    f"No file with the sha256 {one.sha256} has been sent.",
-                    hint="Send it first: POST /api/files, or `corral models import FILE`.",
-                    code="blob_not_found",
-                )
-            sizes.append(sent.size_bytes)
-        return None if None in sizes else sum(size or 0 for size in sizes)
+        """Ask the sources of these files whether they are there, and return their bytes. See `wanted.measure`."""
+        return await measure(self._origins, files, self._known)
 
     async def enter(self, model: str, files: Sequence[ModelFile], report: FetchReport) -> tuple[StoredFile, ...]:
         """Hold all files of a model, and register what it is made of and what its headers say.

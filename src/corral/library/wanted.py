@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from corral.domain.errors import InvalidRequest, Unprocessable
-from corral.domain.model import FilePart, ModelFile
+from corral.domain.errors import InvalidRequest, NotFound, Unprocessable
+from corral.domain.model import Blob, FilePart, ModelFile
 from corral.ports.origin import Found, Origins, the_file
 from corral.transfer.chunks import check_sha256
 
@@ -57,6 +57,30 @@ async def resolve(origins: Origins, files: Sequence[ModelFile]) -> tuple[Wanted,
     if len(found) > FILES_MAX:
         raise Unprocessable(f"The model has {len(found)} files; {FILES_MAX} are allowed.", code="too_many_files")
     return tuple(found[path] for path in sorted(found))
+
+
+async def measure(
+    origins: Origins, files: Sequence[ModelFile], find: Callable[[str], Awaitable[Blob | None]]
+) -> int | None:
+    """Ask the sources of these files whether they are there, and return how many bytes they have in all.
+
+    Nothing is fetched. None if a source does not tell its size. Raises what fetching would raise for an address that is
+    wrong, that nobody answers at, or that leads into a private network. `find` looks for a file that somebody has sent.
+    """
+    sizes = []
+    for one in await resolve(origins, files):
+        if one.parts:
+            sizes.append(one.size_bytes)
+            continue
+        sent = await find(one.sha256)
+        if sent is None:
+            raise NotFound(
+                f"No file with the sha256 {one.sha256} has been sent.",
+                hint="Send it first: POST /api/files, or `corral models import FILE`.",
+                code="blob_not_found",
+            )
+        sizes.append(sent.size_bytes)
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 async def _resolve(origins: Origins, file: ModelFile) -> list[Wanted]:

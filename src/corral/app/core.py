@@ -274,15 +274,12 @@ class Core:
         self.keep_loop = self._loop("kept", keeping.INTERVAL_S, self._keep)
         self.flush_loop = self._loop("heartbeats", self._options.heartbeat_flush_s, self._flush)
         self.leader_loop = self._loop("leader", self._options.leader_lease_s / 3, self.leader.tick)
-        self.liveness_loop = self._loop(
-            "liveness", self._options.liveness_interval_s, self._find_lost, leader_only=True
-        )
+        liveness_s, look_s = self._options.liveness_interval_s, refreshing.LOOK_INTERVAL_S
+        self.liveness_loop = self._loop("liveness", liveness_s, self._find_lost, leader_only=True)
         self.presence_loop = self._loop("presence", PRESENCE_INTERVAL_S, self._presence.tick)
         self.prune_loop = self._loop("pruner", PRUNE_INTERVAL_S, self._pruner.tick, leader_only=True)
-        self.gallery_loop = self._loop("galleries", refreshing.LOOK_INTERVAL_S, self.refresher.tick, leader_only=True)
-        self.model_gallery_loop = self._loop(
-            "model galleries", refreshing.LOOK_INTERVAL_S, self.model_refresher.tick, leader_only=True
-        )
+        self.gallery_loop = self._loop("galleries", look_s, self.refresher.tick, leader_only=True)
+        self.model_gallery_loop = self._loop("model galleries", look_s, self.model_refresher.tick, leader_only=True)
         self.upgrade_loop = self._loop("upgrades", upgrading.LOOK_INTERVAL_S, self.upgrades.tick, leader_only=True)
         self.library_loop = self._loop("library", PRUNE_INTERVAL_S, self.library.tick)
         self.upload_loop = self._loop("lost uploads", LOST_UPLOADS_INTERVAL_S, self.library.find_lost)

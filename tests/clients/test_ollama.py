@@ -96,8 +96,8 @@ async def test_errors_are_told_as_the_client_expects(client: AsyncClient, scene:
         await client.chat(model="smollm", messages=ASKED)
     assert unknown.value.status_code == 404
     with pytest.raises(ollama.ResponseError) as refused:
-        await client.chat(model=MODEL, messages=ASKED, options={"repeat_penalty": 1.3})
-    assert (refused.value.status_code, "options.repeat_penalty" in refused.value.error) == (400, True)
+        await client.chat(model=MODEL, messages=ASKED, options={"mirostat": 1})
+    assert (refused.value.status_code, "options.mirostat" in refused.value.error) == (400, True)
     with pytest.raises(ollama.ResponseError) as stream:
         async for _ in await client.chat(
             model=MODEL, messages=[{"role": "user", "content": "word " * 4000}], stream=True

@@ -22,7 +22,7 @@ from corral.ports.runtime import Clock
 from corral.serving.errors import EngineFailed, ModelNotFound
 from corral.serving.queue import Asking
 from corral.serving.seats import Bench, Held
-from corral.serving.snapshot import ModelFilter, Snapshot
+from corral.serving.snapshot import LATEST, ModelFilter, Snapshot
 from corral.serving.use import INTERVAL_S, Use
 from corral.serving.waiting import Waiters
 from corral.store import use as use_store
@@ -91,7 +91,7 @@ class Router:
         that is not in memory: the model may be on its way."""
         model = self.snapshot.find(name)
         if model is None and _may_exist(name) and not self._was_missed(name):
-            await self.snapshot.refresh([name])
+            await self.snapshot.refresh({name, name.removesuffix(LATEST)})
             model = self.snapshot.find(name)
         if model is None:
             self._miss(name)

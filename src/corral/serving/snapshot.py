@@ -28,6 +28,8 @@ from corral.store.use import Served
 # Whether somebody may know of a model.
 ModelFilter = Callable[[Served], bool]
 CLOSE_NAMES_MAX = 3
+# How Ollama's clients spell a name without a tag.
+LATEST = ":latest"
 # Events of nodes about what routing does not look at; many of them come at once when an operation ends.
 _ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
 _OF_MODELS = ("model.", "replica.", "rule.")
@@ -79,8 +81,11 @@ class Snapshot:
             self._arrange(wanted)
 
     def find(self, name: str) -> Served | None:
-        """By its name or an alias."""
-        return self._models.get(self._names.get(name, ""))
+        """By its name or an alias, with `:latest` behind it or without."""
+        model = self._models.get(self._names.get(name, ""))
+        if model is None and name.endswith(LATEST):
+            model = self._models.get(self._names.get(name.removesuffix(LATEST), ""))
+        return model
 
     def list_models(self) -> list[Served]:
         return sorted(self._models.values(), key=lambda model: model.name)

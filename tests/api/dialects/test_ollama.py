@@ -106,7 +106,7 @@ def test_a_text_is_a_chat_and_a_raw_one_is_none() -> None:
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ({"options": {"repeat_penalty": 1.2}}, "options.repeat_penalty"),
+        ({"options": {"typical_p": 0.9}}, "options.typical_p"),
         ({"options": {"mirostat": 1}}, "options.mirostat"),
         ({"suffix": "end"}, "suffix"),
         ({"template": "{{ .Prompt }}"}, "template"),
@@ -123,9 +123,9 @@ def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named
 
 @pytest.mark.behaviour("GW-85")
 def test_options_that_ask_for_nothing_are_no_reason_to_refuse() -> None:
-    options = {"repeat_penalty": 1.0, "mirostat": 0, "repeat_last_n": 64, "num_gpu": 1, "top_p": None}
+    options = {"typical_p": 1.0, "mirostat": 0, "mirostat_tau": 5.0, "num_gpu": 1, "top_p": None}
     asked = chat(options=options)
-    assert asked.ignored == ("num_gpu", "repeat_last_n")
+    assert asked.ignored == ("mirostat_tau", "num_gpu")
     assert not set(asked.chat) & {*options}
 
 
@@ -133,7 +133,7 @@ def test_options_that_ask_for_nothing_are_no_reason_to_refuse() -> None:
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ({"messages": []}, "messages"),
+        ({"messages": {}}, "messages"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": "x", "images": ["aGVsbG8gdGhlcmU="]}]}, "messages[0].images[0]"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,11 @@ FUNCTION = {"type": "function", "name": "weather", "parameters": {"type": "objec
 
 def read(**body: Any) -> responses.Response:
     return responses.read({"model": "chat", "input": "hello"} | body, model="chat", answer_id="1", created_at=7)
+
+
+WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+# What Codex 0.166 sends, with its long texts cut short.
+CODEX = json.loads(Path(__file__).with_name("codex.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.behaviour("GW-83")
@@ -58,8 +65,7 @@ def test_a_request_with_everything_is_the_same_chat() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk=", "detail": "low"}}
     assert chat == {
         "messages": [
-            {"role": "system", "content": "Be kind."},
-            {"role": "system", "content": "Short."},
+            {"role": "system", "content": "Be kind.\n\nShort."},
             {"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]},
             {"role": "assistant", "content": None, "tool_calls": calls},
             {"role": "tool", "tool_call_id": "c1", "content": "rain"},
@@ -97,12 +103,12 @@ def test_a_request_with_everything_is_the_same_chat() -> None:
         ({"background": True}, "background: true"),
         ({"truncation": "auto"}, "truncation: auto"),
         ({"tools": [{"type": "web_search"}]}, "web_search"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": "auto"}, "web_search"),
+        ({"tools": [WEATHER, {"type": "web_search"}], "tool_choice": "required"}, "web_search"),
         ({"tool_choice": {"type": "file_search"}}, "file_search"),
-        ({"include": ["file_search_call.results"]}, "file_search_call.results"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "item_reference"),
         ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}]}, "input_file"),
         ({"text": {"verbosity": "low"}}, "text.verbosity"),
-        ({"max_tool_calls": 2}, "max_tool_calls"),
     ],
 )
 def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named: str) -> None:
@@ -195,3 +201,37 @@ def test_a_stream_that_never_says_how_it_ended_fails() -> None:
     events = server_sent(told(read(stream=True).stream(), words("One")[:2]))
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
     assert events[-1]["response"]["status"] == "failed"
+
+
+@pytest.mark.behaviour("GW-222")
+def test_request_of_codex_becomes_a_chat_with_its_functions_when_other_tools_are_beside_them() -> None:
+    asked = read(**CODEX)
+    functions = [tool["name"] for tool in CODEX["tools"] if tool["type"] == "function"]
+    assert [tool["function"]["name"] for tool in asked.chat["tools"]] == functions
+    assert asked.ignored == ("tools.namespace", "tools.web_search")
+    assert [tool["name"] for tool in asked.head()["tools"]] == functions
+    assert [message["role"] for message in asked.chat["messages"]] == ["system", "user", "user"]
+    assert asked.chat["tool_choice"] == "auto"
+
+
+@pytest.mark.behaviour("GW-222")
+@pytest.mark.parametrize("choice", [None, "auto", "none", {"type": "function", "name": "weather"}])
+def test_tools_of_the_service_are_left_out_when_no_call_of_them_can_be_required(choice: object) -> None:
+    asked = read(tools=[WEATHER, {"type": "web_search"}, {"type": "web_search"}], tool_choice=choice)
+    assert [tool["function"]["name"] for tool in asked.chat["tools"]] == ["weather"]
+    assert asked.ignored == ("tools.web_search",)
+
+
+@pytest.mark.behaviour("GW-222")
+def test_fields_that_change_nothing_are_ignored_in_a_response() -> None:
+    inert = {
+        "client_metadata": {"thread_id": "1"},
+        "metadata": {"a": "b"},
+        "store": False,
+        "include": ["reasoning.encrypted_content", "file_search_call.results"],
+        "reasoning": {"summary": "detailed"},
+        "max_tool_calls": 2,
+    }
+    asked = read(**inert)
+    assert asked.chat == read().chat
+    assert asked.ignored == ("include.file_search_call.results",)

@@ -402,3 +402,12 @@ async def test_a_client_that_leaves_stops_the_engine(frontend: RunningFrontend, 
             async with session.post(url, json=body | {"stream": True}, headers=AUTHORISED) as answer:
                 assert await answer.content.readany()
         await eventually(is_let_go)
+
+
+@pytest.mark.behaviour("GW-222")
+async def test_answer_names_in_its_head_what_of_a_request_of_codex_was_left_out(frontend: RunningFrontend) -> None:
+    async with recorder(frontend, "fake") as engine:
+        engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
+        tools = [{"type": "function", "name": "a"}, {"type": "odd\r\nx: y"}, {"type": "web_search"}]
+        status, _, headers = await post(frontend, "/v1/responses", RESPONSE | {"tools": tools})
+        assert (status, headers["x-corral-ignored"]) == (200, "tools.odd??x:?y, tools.web_search")

@@ -56,6 +56,7 @@ async def translate(call: Call, model: Served, asked: Translation, *, received_b
     """Ask in OpenAI's words, and answer in the caller's."""
     call.require(model, to)
     refuse_tools(model, asked.chat)
+    call.note_ignored(asked.ignored)
     wish = call.wish(model, to, chat_body(model, asked.chat, to), received_bytes=received_bytes)
     if not asked.is_stream:
         found = await answered(call, wish, asked.answer)

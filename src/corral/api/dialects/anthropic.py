@@ -87,6 +87,7 @@ class Message:
     chat: Json = field(repr=False)
     is_stream: bool
     stream_type: bytes = b"text/event-stream"
+    ignored: tuple[str, ...] = ()
 
     def answer(self, chat: Json) -> Json:
         said = chats.said_in(chat)

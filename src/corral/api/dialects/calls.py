@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,6 @@ from starlette.types import Send
 
 from corral.access.allowed import may_ask
 from corral.api.dialects.envelopes import Envelope, Headers
-from corral.api.dialects.ollama import LATEST
 from corral.api.dialects.reading import Json
 from corral.api.models.bodies import serves_of
 from corral.api.openai import body as bodies
@@ -41,6 +41,7 @@ PATHS = {
 }
 # Whoever may be asked for the one may be asked for the other: it is the same in other words.
 SAME_AS = {"messages": "chat", "count_tokens": "chat", "responses": "chat", "translations": "transcriptions"}
+_IGNORED = b"x-corral-ignored"
 # Lines that change what a call means.
 _FORWARDED = ("anthropic-version", "anthropic-beta")
 # Which defaults of a model mean something to a call, and what they are called there. Other calls take all but `system`.
@@ -109,20 +110,27 @@ class Call:
         return model
 
     async def found(self, name: object) -> Served:
-        """The model that is meant, if this caller may ask it at all. `x:latest` is Ollama's way to say `x`."""
+        """The model that is meant, if this caller may ask it at all."""
         if not isinstance(name, str) or not name:
             raise InvalidRequest(
                 "model: the name of a model is needed.", hint="GET /v1/models lists them.", code="model_missing"
             )
-        router = self.parts.gateway.router
-        if name.endswith(LATEST) and router.snapshot.find(name) is None:
-            name = name.removesuffix(LATEST)
-        return await router.resolve(name, shown_to(self.principal))
+        return await self.parts.gateway.router.resolve(name, shown_to(self.principal))
 
     def listed(self) -> list[Served]:
         """The models that this caller may ask for."""
         models = self.parts.gateway.router.snapshot.list_models()
         return [one for one in models if one.is_enabled and may_ask(self.principal, one.name, one.names)]
+
+    async def load(self, model: Served) -> None:
+        """Wait until the model has a replica, as a request for it would. Counted against the caller's limits."""
+        gateway = self.parts.gateway
+        gateway.limiter.admit(self.principal, model.name)
+        if gateway.router.snapshot.open_replicas(model):
+            return
+        wait_s = gateway.allowed_wait_s(self.wish(model, "chat", b""))
+        until = gateway.clock.monotonic() + wait_s if wait_s else None
+        await gateway.router.waiters.wait(model, until=until, budget_s=wait_s)
 
     def speaks(self, model: Served, call: str) -> bool | None:
         """Whether the model's engine answers this call itself. None: nobody knows the engine."""
@@ -159,6 +167,13 @@ class Call:
         told = tuple((name.encode(), headers[name].encode("latin-1")) for name in _FORWARDED if name in headers)
         body = native_body(sent, model, self.name)
         return self.wish(model, self.name, body, received_bytes=len(sent.raw), headers=told)
+
+    def note_ignored(self, ignored: tuple[str, ...]) -> None:
+        """Name in the head of the answer what of the request was left out."""
+        if ignored:
+            # Words of the caller: what could end a line of the head is replaced.
+            written = re.sub(r"[^!-~]", "?", ",".join(ignored)).replace(",", ", ")
+            self.notes.append((_IGNORED, written.encode("ascii")))
 
     async def reply(self, value: object, headers: Headers | None = None) -> None:
         await self.send_whole(200, json.dumps(value, ensure_ascii=False).encode(), headers or [])

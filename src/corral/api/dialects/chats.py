@@ -29,6 +29,11 @@ class Translation(Protocol):
     def is_stream(self) -> bool: ...
 
     @property
+    def ignored(self) -> tuple[str, ...]:
+        """What of the request was left out; the head of the answer names it."""
+        ...
+
+    @property
     def stream_type(self) -> bytes:
         """The media type of a stream."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -30,11 +31,11 @@ from corral.api.dialects.reading import (
     word,
     wrong,
 )
-from corral.domain.errors import CorralError, InvalidRequest
+from corral.domain.errors import CorralError
 from corral.ports.engines import EngineLost
 
-LATEST = ":latest"
-# Options that have the same meaning in a chat. The last two are not OpenAI's; llama.cpp, vLLM and SGLang know them.
+# Options that have the same meaning in a chat. The last four are not OpenAI's; llama.cpp knows them all, vLLM and
+# SGLang know the first two of them.
 _SAMPLING = {
     "num_predict": "max_tokens",
     "temperature": "temperature",
@@ -45,16 +46,20 @@ _SAMPLING = {
     "frequency_penalty": "frequency_penalty",
     "top_k": "top_k",
     "min_p": "min_p",
+    "repeat_penalty": "repeat_penalty",
+    "repeat_last_n": "repeat_last_n",
 }
+# What vLLM and SGLang call the same; each engine leaves the other's name alone.
+_SECOND_NAMES = {"repeat_penalty": "repetition_penalty"}
 # How Ollama is to load the model; here its configuration says so.
 _LOADING = frozenset({
     "num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "num_keep", "numa", "use_mmap", "use_mlock",
     "low_vram", "f16_kv", "vocab_only", "logits_all", "embedding_only",
 })  # fmt: skip
 # What no chat can say, and the value with which it says nothing.
-_NEUTRAL = {"repeat_penalty": 1.0, "typical_p": 1.0, "tfs_z": 1.0, "mirostat": 0}
+_NEUTRAL = {"typical_p": 1.0, "tfs_z": 1.0, "mirostat": 0}
 # Only a part of one of those.
-_DETAILS = frozenset({"repeat_last_n", "mirostat_tau", "mirostat_eta", "penalize_newline"})
+_DETAILS = frozenset({"mirostat_tau", "mirostat_eta", "penalize_newline"})
 _SHARED = frozenset({
     "model", "stream", "format", "options", "keep_alive", "think", "logprobs", "top_logprobs",
 })  # fmt: skip
@@ -63,6 +68,7 @@ _OF_TEXT = _SHARED | {"prompt", "system", "images", "raw"}
 _OF_EMBED = frozenset({"model", "input", "options", "keep_alive", "truncate", "dimensions"})
 _ROLES = frozenset({"system", "user", "assistant"})
 _REASONS = {"length": "length", "stop": "stop", "tool_calls": "stop", "content_filter": "stop"}
+_ZERO = re.compile(r"0+(\.0+)?(ns|us|µs|ms|s|m|h)?")
 _NANO = 1_000_000_000
 _NANO_PER_MS = 1_000_000
 
@@ -125,6 +131,21 @@ class Asked:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preload:
+    """A request that has nothing to answer: it loads a model, or unloads it."""
+
+    model: str
+    moment: Moment = field(repr=False)
+    is_chat: bool
+    unloads: bool
+
+    def answer(self) -> Json:
+        said: Json = {"message": {"role": "assistant", "content": ""}} if self.is_chat else {"response": ""}
+        reason = "unload" if self.unloads else "load"
+        return {"model": self.model, "created_at": self.moment.stamp()} | said | {"done": True, "done_reason": reason}
+
+
 def error_body(sentence: str) -> Json:
     return {"error": sentence}
 
@@ -133,11 +154,26 @@ def line_of(value: Json) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode() + b"\n"
 
 
+def read_preload(body: Json, *, model: str, moment: Moment, is_chat: bool) -> Preload | None:
+    """Return what a request without anything to answer is for: loading a model, or with `keep_alive` 0 unloading it.
+
+    None if there is something to answer.
+    """
+    if body.get("messages" if is_chat else "prompt") not in (None, "", []):
+        return None
+    return Preload(model=model, moment=moment, is_chat=is_chat, unloads=_is_zero(body.get("keep_alive")))
+
+
+def _is_zero(keep_alive: object) -> bool:
+    """Whether a time, as a number of seconds or with a unit, is nothing."""
+    if isinstance(keep_alive, str):
+        return _ZERO.fullmatch(keep_alive.strip()) is not None
+    return keep_alive == 0 and not isinstance(keep_alive, bool)
+
+
 def read_chat(body: Json, *, model: str, moment: Moment) -> Asked:
     refuse_others(body, _OF_CHAT)
     messages = list(_Messages().read(body.get("messages")))
-    if not messages:
-        raise _nothing_to_answer("messages")
     tools = [tool for _, tool in objects(body.get("tools") or [], "tools")]
     chat = {"messages": messages} | ({"tools": tools} if tools else {})
     return _asked(body, chat, model=model, moment=moment, call="chat", is_chat=True)
@@ -146,8 +182,6 @@ def read_chat(body: Json, *, model: str, moment: Moment) -> Asked:
 def read_generate(body: Json, *, model: str, moment: Moment) -> Asked:
     refuse_others({name: value for name, value in body.items() if value not in ("", [])}, _OF_TEXT)
     prompt = text(body.get("prompt") or "", "prompt")
-    if not prompt:
-        raise _nothing_to_answer("prompt")
     if flag(body.get("raw"), "raw", default=False):
         for name in ("system", "images", "format", "think"):
             if body.get(name):
@@ -202,14 +236,6 @@ def embeddings_of(answer: Json) -> tuple[list[list[float]], int]:
     return [row["embedding"] for row in in_order], tokens if isinstance(tokens, int) else 0
 
 
-def _nothing_to_answer(where: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"{where} is empty: there is nothing to answer.",
-        hint="An empty request does not load a model here; the first question does, and so does `corral models load`.",
-        code="bad_value",
-    )
-
-
 def _options(value: object) -> tuple[Json, tuple[str, ...]]:
     options = {name: said for name, said in mapping(value or {}, "options").items() if said is not None}
     for name, said in options.items():
@@ -218,6 +244,7 @@ def _options(value: object) -> tuple[Json, tuple[str, ...]]:
         if name not in _SAMPLING and name not in _LOADING and name not in _NEUTRAL and name not in _DETAILS:
             raise wrong(f"options.{name}", "an option that Ollama knows")
     chat = copied(options, _SAMPLING)
+    chat |= copied(chat, _SECOND_NAMES)
     if isinstance(options.get("num_predict"), int) and options["num_predict"] < 0:
         # As much as the model likes, which is what saying nothing means.
         del chat["max_tokens"]

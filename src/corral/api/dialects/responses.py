@@ -1,14 +1,18 @@
 """OpenAI's responses as chat completions, and back. Pure: a request in, a body out; events in, events out.
 
 Exact for text, instructions, pictures, functions and their outputs, JSON schemas, logprobs and sampling. Nothing is
-kept here: whoever refers to an earlier response, or wants one to be kept, is told so. Tools that OpenAI's own service
-runs are refused by their name.
+kept here: whoever refers to an earlier response, or wants one to be kept, is told so.
+
+Agents bring tools of their own together with tools that OpenAI's service runs (web_search, namespace, …). If the model
+may choose, the latter are left out and named in `ignored`: the model cannot choose what it is not offered. They are
+refused by name where they are all there is, or where a call is required.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from corral.api.dialects.reading import (
     Json,
@@ -39,15 +43,19 @@ _SAME = {
 _KNOWN = frozenset({
     *_SAME, "model", "input", "instructions", "stream", "tools", "tool_choice", "text", "reasoning", "include",
     "top_logprobs", "store", "truncation", "background", "stream_options",
-    # About billing, caching and bookkeeping, not about the answer.
-    "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+    # About billing, caching and bookkeeping, not about the answer; the last counts calls of OpenAI's own tools.
+    "metadata", "client_metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+    "safety_identifier", "max_tool_calls",
 })  # fmt: skip
 _ECHOED: Json = {
     "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True, "temperature": 1.0,
     "top_p": 1.0, "tool_choice": "auto", "tools": [], "top_logprobs": 0, "user": None,
 }  # fmt: skip
 _LOGPROBS = "message.output_text.logprobs"
+# Nothing is kept here, so there is nothing that would have to be sent back encrypted.
 _INCLUDED = frozenset({_LOGPROBS, "reasoning.encrypted_content"})
+# What of a caller's word is repeated in a header.
+_TYPE_CHARS_MAX = 64
 # To chat templates the developer is the system; OpenAI says the same.
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
@@ -63,6 +71,8 @@ class Response:
     is_stream: bool
     # What an answer repeats of its request.
     echoed: Json = field(repr=False)
+    # What was left out, because it cannot change what the model is offered.
+    ignored: tuple[str, ...] = ()
     stream_type: bytes = b"text/event-stream"
 
     def answer(self, chat: Json) -> Json:
@@ -95,14 +105,24 @@ def read(body: Json, *, model: str, answer_id: str, created_at: int) -> Response
     refuse_others(body, _KNOWN)
     _refuse_keeping(body)
     is_stream = flag(body.get("stream"), "stream", default=False)
-    chat: Json = copied(body, _SAME) | {"messages": list(_messages(body)), "stream": is_stream}
+    chat: Json = copied(body, _SAME) | {"messages": _join_system(list(_messages(body))), "stream": is_stream}
     if is_stream:
         chat["stream_options"] = {"include_usage": True}
-    chat |= _tools(body) | _text(body) | _reasoning(body) | _logprobs(body)
+    tools, left_out = _split_tools(body)
+    chat |= _tools(body, tools) | _text(body) | _reasoning(body) | _logprobs(body)
     echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
     echoed["text"] = body.get("text") or {"format": {"type": "text"}}
     echoed["reasoning"] = {"effort": None, "summary": None} | (body.get("reasoning") or {})
-    return Response(model=model, id=answer_id, created_at=created_at, chat=chat, is_stream=is_stream, echoed=echoed)
+    echoed["tools"] = [tool for _, tool in tools]
+    return Response(
+        model=model,
+        id=answer_id,
+        created_at=created_at,
+        chat=chat,
+        is_stream=is_stream,
+        echoed=echoed,
+        ignored=(*left_out, *_ignored_includes(body)),
+    )
 
 
 def _refuse_keeping(body: Json) -> None:
@@ -111,6 +131,15 @@ def _refuse_keeping(body: Json) -> None:
             raise not_expressible(f"{name}: true", "answers are not kept here")
     if body.get("truncation") not in (None, "disabled"):
         raise not_expressible(f"truncation: {body['truncation']}")
+
+
+def _join_system(messages: list[Json]) -> list[Json]:
+    """Join the system's texts at the beginning into one message: many chat templates read the first one only."""
+    leading = list(takewhile(lambda one: one["role"] == "system" and isinstance(one["content"], str), messages))
+    if len(leading) < 2:
+        return messages
+    joined = "\n\n".join(one["content"] for one in leading)
+    return [{"role": "system", "content": joined}, *messages[len(leading) :]]
 
 
 def _messages(body: Json) -> Iterator[Json]:
@@ -187,11 +216,26 @@ def _part(where: str, part: Json) -> Json:
     raise not_expressible("A picture from a file_id" if kind == "input_image" else f"Content of the type {kind}")
 
 
-def _tools(body: Json) -> Json:
+def _split_tools(body: Json) -> tuple[list[tuple[str, Json]], tuple[str, ...]]:
+    """Return the functions among the tools, and the types of the tools that are left out."""
+    tools = list(objects(body.get("tools") or [], "tools"))
+    functions = [(where, tool) for where, tool in tools if tool.get("type") == "function"]
+    others = [str(tool.get("type"))[:_TYPE_CHARS_MAX] for _, tool in tools if tool.get("type") != "function"]
+    choice = body.get("tool_choice")
+    is_free = choice in (None, "auto") and bool(functions)
+    if others and not (is_free or choice == "none" or _names_function(choice)):
+        raise not_expressible(f"The tool {others[0]}", "it is run by OpenAI's own service")
+    return functions, tuple(f"tools.{kind}" for kind in dict.fromkeys(others))
+
+
+def _names_function(choice: object) -> bool:
+    return isinstance(choice, dict) and choice.get("type") == "function"
+
+
+def _tools(body: Json, functions: list[tuple[str, Json]]) -> Json:
     chat: Json = {}
-    tools = [_tool(where, tool) for where, tool in objects(body.get("tools") or [], "tools")]
-    if tools:
-        chat["tools"] = tools
+    if functions:
+        chat["tools"] = [_tool(where, tool) for where, tool in functions]
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
         if choice.get("type") != "function":
@@ -203,8 +247,6 @@ def _tools(body: Json) -> Json:
 
 
 def _tool(where: str, tool: Json) -> Json:
-    if tool.get("type") != "function":
-        raise not_expressible(f"The tool {tool.get('type')}", "it is run by OpenAI's own service")
     function = {"name": some_text(tool.get("name"), f"{where}.name")}
     same = {"description": "description", "parameters": "parameters", "strict": "strict"}
     return {"type": "function", "function": function | copied(tool, same)}
@@ -227,17 +269,22 @@ def _text(body: Json) -> Json:
 
 def _reasoning(body: Json) -> Json:
     wanted = mapping(body.get("reasoning") or {}, "reasoning")
-    refuse_others(wanted, {"effort"} | ({"summary"} if wanted.get("summary") == "auto" else set()), "reasoning")
+    # Thoughts are told as they are, never summed up, whatever form of summary is asked for.
+    refuse_others(wanted, {"effort", "summary", "generate_summary"}, "reasoning")
     return copied(wanted, {"effort": "reasoning_effort"})
+
+
+def _ignored_includes(body: Json) -> Iterator[str]:
+    """What is to be told of tools that do not run here: there is nothing to tell of them."""
+    for index, one in enumerate(body.get("include") or []):
+        if text(one, f"include[{index}]") not in _INCLUDED:
+            yield f"include.{one[:_TYPE_CHARS_MAX]}"
 
 
 def _logprobs(body: Json) -> Json:
     included = body.get("include") or []
     if not isinstance(included, list):
         raise wrong("include", "a list")
-    for one in included:
-        if word(one) not in _INCLUDED:
-            raise not_expressible(f"include {one}")
     if body.get("top_logprobs"):
         return {"logprobs": True, "top_logprobs": body["top_logprobs"]}
     return {"logprobs": True} if _LOGPROBS in included else {}

@@ -144,9 +144,9 @@ def _models(call: Call) -> Json:
 
 def _model(call: Call) -> Json:
     name = call.request.path_params["model"]
-    for model in call.listed():
-        if name in model.names:
-            return anthropic.model_object(model.name, model.created_at)
+    found = call.parts.gateway.router.snapshot.find(name)
+    if found is not None and found in call.listed():
+        return anthropic.model_object(found.name, found.created_at)
     raise ModelNotFound(f"There is no model named {name[:255]!r}.", hint="GET /v1/models lists them.")
 
 

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from corral.adapters.system import SystemClock
+from corral.api.cors import OriginPolicy
 from corral.api.parts import Parts
 from corral.gateway.protocol import GatewayProtocol, Switchboard
 from corral.runtime.intake import Intake
@@ -133,6 +134,7 @@ def _board() -> Switchboard:
         gateway=gateway,
         directory=Directory(),
         health=SimpleNamespace(is_stopping=False),
+        origins=OriginPolicy(()),
     )
     return Switchboard(cast("Parts", parts))
 

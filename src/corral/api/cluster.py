@@ -35,6 +35,12 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """This process serves. The name by which clients of vLLM, SGLang and llama.cpp ask; without a key."""
+    return {"status": "ok"}
+
+
 @router.get("/readyz")
 async def readyz(parts: PartsIn) -> JSONResponse:
     """This frontend has read the registry and takes requests."""

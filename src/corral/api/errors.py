@@ -18,6 +18,10 @@ log = structlog.get_logger(__name__)
 # Seconds after which it makes sense to ask again when a part is away.
 RETRY_AFTER_S = 2
 _PLAIN = {404: "not_found", 405: "method_not_allowed"}
+# How the paths of OpenAI's and Anthropic's APIs begin behind /v1.
+_OF_V1 = frozenset(
+    {"chat", "completions", "embeddings", "responses", "models", "messages", "audio", "images", "rerank"}
+)
 TOO_LARGE_HINT = "No call of this API needs that much; model files travel another way."
 _NOT_JSON = "The body is not valid JSON."
 _NOT_JSON_HINT = "JSON is UTF-8 text; `python -m json.tool < body.json` shows where it breaks."
@@ -86,9 +90,19 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
         return answer(request, TooLarge(error.detail, hint=TOO_LARGE_HINT))
     code = _PLAIN.get(error.status_code, "http_error")
     message = f"There is nothing at {request.url.path[:200]}." if error.status_code == 404 else f"{error.detail}."
-    hint = "GET /openapi.json lists the routes." if error.status_code in _PLAIN else None
+    hint = _route_hint(request.url.path) if error.status_code in _PLAIN else None
     body = envelope(request.url.path, code, message, hint=hint, request_id=request_id_of(request))
     return JSONResponse(body, status_code=error.status_code, headers=error.headers)
+
+
+def _route_hint(path: str) -> str:
+    """Return what was probably meant by a path that does not exist: clients are often given a wrong base address."""
+    if path.startswith("/v1/v1/"):
+        return "The base address ends with /v1 and the client adds /v1 itself, as Anthropic's do: leave it out."
+    first = path.removeprefix("/").partition("/")[0]
+    if first in _OF_V1:
+        return f"The base address of OpenAI's clients ends with /v1: this is /v1{path[:200]}."
+    return "GET /openapi.json lists the routes."
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

@@ -17,11 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.api.dialects.envelopes import OLLAMA_PATHS, envelope_for
 from corral.api.errors import TOO_LARGE_HINT, envelope
 from corral.api.metrics import Metrics
+from corral.api.openai import errors as openai_errors
 from corral.api.openai.body import check_in_slices
 from corral.api.openai.receive import ClientLeft, declared_length, receive_body, release_body
 from corral.api.page.routes import is_page
 from corral.api.parts import Parts
-from corral.domain.errors import CorralError, StoreUnavailable, TooLarge, Unavailable
+from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable, TooLarge, Unavailable
 
 log = structlog.get_logger(__name__)
 # Asked before a line is built: nearly always nobody wants it.
@@ -41,7 +42,9 @@ NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _NO_REGISTRY = "PostgreSQL cannot be reached, and this frontend has started without it: it can only serve models."
-_ALWAYS_SERVED = ("/healthz", "/readyz", "/metrics")
+# Two names for one answer; the first is what clients of vLLM, SGLang and llama.cpp ask for.
+_HEALTH = ("/health", "/healthz")
+_ALWAYS_SERVED = (*_HEALTH, "/readyz", "/metrics")
 # What is answered without the registry.
 _FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", "/api/me", "/api/session"})
 
@@ -58,6 +61,7 @@ class Edge:
         self._health = parts.health
         self._budget = parts.gateway.body_budget
         self._slices = parts.slices
+        self._origins = parts.origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,6 +73,8 @@ class Edge:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         started = self._clock.monotonic()
         status = 500
+        origin = _header(scope, b"origin") if self._origins.is_on and _is_open_to_pages(scope["path"]) else b""
+        cors_lines = self._origins.response_lines(origin) if origin else []
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -78,13 +84,17 @@ class Edge:
                     *message.get("headers", ()),
                     *_safe_lines(message.get("headers", ())),
                     (b"x-request-id", request_id.encode()),
+                    *cors_lines,
                 ]
                 if self._health.is_stopping:
                     message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
-            await self._serve(scope, receive, send_with_id)
+            if origin and scope["method"] == "OPTIONS":
+                await self._answer_preflight(scope, send_with_id, origin)
+            else:
+                await self._serve(scope, receive, send_with_id)
         finally:
             release_body(scope)
             route = getattr(scope.get("route"), "path", "other")
@@ -93,6 +103,16 @@ class Edge:
             if _access.isEnabledFor(logging.DEBUG):
                 took_ms = round(seconds * 1000, 1)
                 log.debug("answered", method=scope["method"], path=scope["path"], status=status, took_ms=took_ms)
+
+    async def _answer_preflight(self, scope: Scope, send: Send, origin: bytes) -> None:
+        """Tell a browser what a page of this origin may send, without a key: browsers send none with this question."""
+        try:
+            lines = self._origins.preflight_lines(origin, dict(scope["headers"]))
+        except NotAllowed as error:
+            await openai_errors.answer(send, scope["path"], error, scope["state"]["request_id"])
+            return
+        await send({"type": "http.response.start", "status": 204, "headers": lines})
+        await send({"type": "http.response.body", "body": b""})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         reason = None if _is_always_served(scope["path"]) else self._not_ready()
@@ -147,6 +167,15 @@ def _is_always_served(path: str) -> bool:
 
 def _is_from_memory(path: str) -> bool:
     return _is_inference(path) or path in _FROM_MEMORY or is_page(path)
+
+
+def _is_open_to_pages(path: str) -> bool:
+    return _is_inference(path) or path in _HEALTH
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    found: bytes = dict(scope["headers"]).get(name, b"")
+    return found
 
 
 def _is_inference(path: str) -> bool:

@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from corral.access.allowed import allowed
 from corral.access.directory import Directory
 from corral.access.sessions import Sessions
+from corral.api.cors import OriginPolicy
 from corral.api.page.page import Page
 from corral.api.stream.board import Board
 from corral.backends.catalog import Catalog
@@ -99,6 +100,8 @@ class Parts:
     slices: SliceRunner = field(default_factory=SliceRunner)
     # What /metrics asks for; None: it is open.
     metrics_key: str | None = field(default=None, repr=False)
+    # Which web pages of other origins may call models.
+    origins: OriginPolicy = field(default_factory=lambda: OriginPolicy(()))
     # Files that admins are sending; made with the first of them.
     inbox: Inbox | None = None
     # Held by the request that has new galleries fetched; others that need them wait for it.

@@ -19,6 +19,7 @@ from corral.access.keys import ensure_first_key
 from corral.access.oidc import Oidc
 from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
+from corral.api.cors import OriginPolicy
 from corral.api.insight.families import RequestMetrics
 from corral.api.metrics import Metrics
 from corral.api.page.page import BUILT, Page
@@ -458,6 +459,7 @@ class Core:
             sessions=self._make_sessions(),
             public_url=options.public_url,
             metrics_key=options.metrics_key,
+            origins=OriginPolicy(options.cors_origins),
             settings=options.settings,
             feed=self.feed,
             heartbeats=self.heartbeats,

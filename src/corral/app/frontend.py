@@ -38,7 +38,7 @@ from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
 from corral.app.settings import FrontendSettings, Loaded, redacted
 from corral.app.settings.identity import parse_scopes
-from corral.app.settings.values import parse_networks
+from corral.app.settings.values import parse_networks, parse_origins
 from corral.bus.subjects import Role
 from corral.domain.replica import Rule
 from corral.gateway.connection_limits import ConnectionLimits
@@ -172,6 +172,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         upload_limits=ByteLimits(total_bytes=settings.upload_bytes_max, key_bytes=settings.upload_key_bytes_max),
         public_url=settings.public_url,
         metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
+        cors_origins=parse_origins(settings.cors_origins),
         oidc=_oidc(settings),
         kept_max_age_s=settings.kept_max_age_s,
         usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),

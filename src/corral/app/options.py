@@ -85,6 +85,8 @@ class CoreOptions:
     public_url: str | None = None
     # None: /metrics is open.
     metrics_key: str | None = field(default=None, repr=False)
+    # Web pages of these origins may call models.
+    cors_origins: tuple[str, ...] = ()
     # Who vouches for people; None: nobody, they have passwords.
     oidc: OidcOptions | None = None
     # What was kept on disk longer ago is not served.

@@ -105,6 +105,11 @@ def find_head_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, byt
     return None
 
 
+def has_origin(raw: bytes) -> bool:
+    """Whether a head has a line `Origin`, which browsers send with calls across origins."""
+    return b"\norigin:" in raw.lower()
+
+
 def read_head(raw: bytes) -> Head | None:
     """`raw` ends with the first empty line. None: not plain, or not HTTP."""
     reader = _Reader()

@@ -30,6 +30,7 @@ from corral.gateway.head import (
     Head,
     begins_ours,
     has_bare_feed,
+    has_origin,
     read_head,
 )
 from corral.gateway.server_side import HEAD_S, ServerProtocol
@@ -62,6 +63,7 @@ class Switchboard:
         self.counter = ConnectionCounter(limits or ConnectionLimits())
         self.connections: set[GatewayProtocol] = set()
         self.moulds: Moulds[Head] = Moulds()
+        self.checks_origin = parts.origins.is_on
         self._dated: list[tuple[bytes, bytes]] | None = None
         self._common = b""
         parts.gateway.swept.append(self.sweep)
@@ -285,7 +287,8 @@ class GatewayProtocol(ServerProtocol):
     def _take_head(self, data: bytes, end: int) -> bytes:
         """What of `data` is behind the request."""
         raw = data if end == len(data) else data[:end]
-        head = read_head(raw)
+        # A browser of another origin is answered where its lines are written.
+        head = None if self.board.checks_origin and has_origin(raw) else read_head(raw)
         if head is None or self._parts.not_ready() is not None or self._is_doubtful(head):
             self._at = _IDLE
             self._give(data)

@@ -185,8 +185,14 @@ def _loaded(call: Call) -> Json:
     return {"models": [_entry(model) | {"expires_at": _NEVER, "size_vram": 0} for model in loaded]}
 
 
-def _version(_: Call) -> Json:
-    return {"version": SPOKEN_VERSION}
+class Versioned(CallRoute):
+    """`/api/version`, without a key: clients ask for it to find out whether somebody is there at all."""
+
+    otherwise = Told.otherwise
+    needs_key = False
+
+    async def answer(self, call: Call) -> None:
+        await call.reply({"version": SPOKEN_VERSION})
 
 
 def _entry(model: Served) -> Json:
@@ -246,7 +252,7 @@ OLLAMA_ROUTES = [
     post(Shown("/api/show", "show", OLLAMA)),
     Route("/api/tags", Told("/api/tags", "tags", OLLAMA, _tags), methods=["GET"]),
     Route("/api/ps", Told("/api/ps", "ps", OLLAMA, _loaded), methods=["GET"]),
-    Route("/api/version", Told("/api/version", "version", OLLAMA, _version), methods=["GET"]),
+    Route("/api/version", Versioned("/api/version", "version", OLLAMA), methods=["GET"]),
     *(post(Refused(f"/api/{name}", name, OLLAMA)) for name in ("pull", "push", "create", "copy")),
     Route("/api/delete", Refused("/api/delete", "delete", OLLAMA), methods=["DELETE"]),
 ]

@@ -38,6 +38,7 @@ class CallRoute(ABC):
 
     # What happens where the engine does not speak it; for the page about calls.
     otherwise: ClassVar[str]
+    needs_key: ClassVar[bool] = True
 
     def __init__(self, path: str, call: str, envelope: Envelope) -> None:
         # What the metrics call it.
@@ -58,7 +59,8 @@ class CallRoute(ABC):
             request_id=scope["state"]["request_id"],
         )
         try:
-            await call.enter()
+            if self.needs_key:
+                await call.enter()
             await self.answer(call)
         except ClientLeft:
             return

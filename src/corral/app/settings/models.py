@@ -33,6 +33,7 @@ from corral.app.settings.values import (
     NatsUrl,
     Networks,
     OperatorSeed,
+    Origins,
     ReadableFile,
     RegistryCredentials,
     SizeBytes,
@@ -237,6 +238,12 @@ class FrontendSettings(Identity, _BusTls, _Logging):
     )
     response_headers: bool = Field(
         default=True, description="Whether answers of models say which node and replica they come from."
+    )
+    cors_origins: Origins = Field(
+        default="",
+        description="Origins of web pages that may call models from a browser, separated by commas: "
+        "https://chat.example.com. `*` is any. Only calls to models are open to them, with a key and without cookies.",
+        json_schema_extra=shown_default("none"),
     )
     replica_concurrency: int = Field(
         default=64,

@@ -235,9 +235,25 @@ def check_web_address(value: str) -> str:
     return value.strip().rstrip("/")
 
 
+# What browsers send as `Origin`: no path, no slash at the end.
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?", re.ASCII)
+
+
 def parse_folders(text: str) -> tuple[Path, ...]:
     """Folders, parted by commas."""
     return tuple(Path(part.strip()).expanduser() for part in text.split(",") if part.strip())
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    """Origins of web pages, separated by commas."""
+    return tuple(part.strip().lower() for part in text.split(",") if part.strip())
+
+
+def check_origins(value: str) -> str:
+    wrong = [origin for origin in parse_origins(value) if origin != "*" and _ORIGIN.fullmatch(origin) is None]
+    if wrong:
+        raise ValueError(f"has {wrong[0]!r}, which is no origin: write https://host, http://host:port or *")
+    return value
 
 
 def check_folders(value: str) -> str:
@@ -331,5 +347,6 @@ StorageAddress = Annotated[str, AfterValidator(check_storage)]
 StorageKey = Annotated[SecretStr, AfterValidator(check_storage_key)]
 Networks = Annotated[str, AfterValidator(check_networks)]
 Folders = Annotated[str, AfterValidator(check_folders)]
+Origins = Annotated[str, AfterValidator(check_origins)]
 RegistryCredentials = Annotated[SecretStr, AfterValidator(check_registry_credentials)]
 AnyCase = BeforeValidator(_lower)

@@ -92,6 +92,8 @@ class Manifest:
     # Which calls it answers: chat, completions, embeddings, transcriptions, translations, speech, rerank, images,
     # responses, and Anthropic's messages and count_tokens.
     serves: tuple[str, ...] = ()
+    # Fields of requests that it accepts and leaves out without a word: they are refused instead.
+    ignores: tuple[str, ...] = ()
     # Which model files it takes: gguf, safetensors, ctranslate2, onnx, piper.
     formats: tuple[str, ...] = ()
     # "processor": it keeps models in RAM and computes on the processor, whatever GPU the machine has. Empty: it uses

@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 from corral.api.middleware import DRAINED_BYTES_MAX, INFERENCE_BODY_BYTES_MAX, NO_SNIFF
 from corral.api.openai import errors
 from corral.api.openai.asked import wish_later, wish_now
+from corral.api.openai.logprobs import LogprobsClient, asks_logprobs
 from corral.api.parts import Parts
 from corral.domain.errors import CorralError, TooLarge, Unavailable
 from corral.gateway import answers
@@ -392,7 +393,8 @@ class GatewayProtocol(ServerProtocol):
             self._start(outcome.value)
 
     def _start(self, wish: Wish) -> None:
-        exchange = self._exchange = Exchange(self._parts.gateway, wish, self)
+        client = LogprobsClient(self) if wish.call == "completions" and asks_logprobs(wish) else self
+        exchange = self._exchange = Exchange(self._parts.gateway, wish, client)
         if self._is_full:
             exchange.pause()
         exchange.start()

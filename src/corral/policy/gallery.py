@@ -79,6 +79,7 @@ def parse_manifest(value: Mapping[str, Any], where: str) -> Manifest:
         ready=Probe(path=_text(ready, "path", where) or _ANY_PROBE.path, timeout_s=_seconds(ready, "timeout_s", where)),
         api_key=api_key,
         serves=_texts(value, "serves", where),
+        ignores=_texts(value, "ignores", where),
         formats=_texts(value, "formats", where),
         runs_on=runs_on,
         options={str(name): _texts(options, str(name), f"{where}: options") for name in options},

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from corral.access.allowed import may_ask
 from corral.api.openai import body as bodies
+from corral.api.openai.logprobs import refuse_echo
 from corral.api.openai.scan import model_name
 from corral.api.openai.tools import TOOL_NAMES, may_have_tools, refuse_tools
 from corral.api.parts import Parts
@@ -30,6 +31,7 @@ CALLS = {
 }
 # A body up to this size is looked at where it is read: bytes are found in it in some microseconds.
 GLANCE_BYTES_MAX = 256 * 1024
+_ECHO = b'"echo"'
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?", re.ASCII | re.IGNORECASE)
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 
@@ -83,7 +85,7 @@ def wish_now(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish |
         raise parts.gateway.router.not_found(sent[0], shown_to(principal))
     if len(body) > bodies.IN_PLACE_BYTES_MAX and _is_scanned_first(model, sent):
         return None
-    return _wish(asked, principal, model, sent, request_id)
+    return _wish(parts, asked, principal, model, sent, request_id)
 
 
 async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -> Wish:
@@ -96,7 +98,7 @@ async def wish_later(parts: Parts, asked: Asked, body: bytes, request_id: str) -
     model = await parts.gateway.router.resolve(sent[0], shown_to(principal))
     if _is_scanned_first(model, sent):
         sent = sent[0], body, await bodies.read_in_slices(body, parts.slices)
-    return _wish(asked, principal, model, sent, request_id)
+    return _wish(parts, asked, principal, model, sent, request_id)
 
 
 # The model's name, the body, and the body decoded if it had to be. A plain tuple: one is made for every request.
@@ -132,10 +134,12 @@ def _is_scanned_first(model: Served, sent: _Sent) -> bool:
     name, body, decoded = sent
     if decoded is not None or len(body) <= bodies.IN_PLACE_BYTES_MAX:
         return False
+    if body.find(_ECHO) >= 0:
+        return True
     return bool(model.defaults) or name != model.name or (model.takes_tools is False and may_have_tools(body))
 
 
-def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, request_id: str) -> Wish:
+def _wish(parts: Parts, asked: Asked, principal: Principal, model: Served, sent: _Sent, request_id: str) -> Wish:
     if model.serves and asked.call not in model.serves:
         raise InvalidRequest(
             f"Model {model.name} does not answer {asked.call}; it is for {', '.join(model.serves)}.",
@@ -146,6 +150,11 @@ def _wish(asked: Asked, principal: Principal, model: Served, sent: _Sent, reques
     if model.takes_tools is False and may_have_tools(received):
         decoded = decoded or bodies.read(received)
         refuse_tools(model, decoded.peek(TOOL_NAMES))
+    if asked.call == "completions" and received.find(_ECHO) >= 0:
+        decoded = decoded or bodies.read(received)
+        manifest = parts.catalog.manifest_of(model.backend) if decoded.peek(("echo",)).get("echo") else None
+        if manifest is not None and "echo" in manifest.ignores:
+            raise refuse_echo(model)
     if model.defaults or name != model.name:
         body = (decoded or bodies.read(received)).for_engine(model.name, model.defaults, asked.call)
     wish = blank(Wish)

@@ -21,6 +21,7 @@ from corral.access.allowed import may_ask
 from corral.api.openai import errors
 from corral.api.openai.asked import CALLS, Asked, preferred_wait_s, shown_to, trace_context, wish_later, wish_now
 from corral.api.openai.leaving import while_there
+from corral.api.openai.logprobs import LogprobsWriter, asks_logprobs
 from corral.api.openai.receive import ClientLeft, receive_body
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
@@ -78,10 +79,16 @@ async def _body(scope: Scope, receive: Receive, parts: Parts, asked: Asked) -> b
 
 
 async def _pass_on(parts: Parts, wish: Wish, send: Send) -> None:
+    writer = LogprobsWriter() if asks_logprobs(wish) else None
     async with asking(parts.gateway, wish) as answer:
+        if writer is not None and answer.size_bytes is not None:
+            await _send_bytes(send, answer, writer.rewrite(await answer.read()))
+            return
         await send({"type": "http.response.start", "status": answer.status, "headers": _head(answer)})
         try:
             async for piece in answer.pieces():
+                if writer is not None:
+                    piece = writer.rewrite_events(piece)  # noqa: PLW2901 - the same piece in another form
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         except AnswerCut as error:
             if answer.content_type.startswith(errors.STREAM):
@@ -89,6 +96,13 @@ async def _pass_on(parts: Parts, wish: Wish, send: Send) -> None:
             # Else: ending without an end is how the client hears of it.
             return
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_bytes(send: Send, answer: Answer, body: bytes) -> None:
+    """Send an answer that was read to its end, with another body."""
+    headers = [*answer.headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _head(answer: Answer) -> list[tuple[bytes, bytes]]:

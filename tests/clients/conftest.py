@@ -53,7 +53,7 @@ def reranker(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def piper(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
     with running("piper", tmp_path_factory.mktemp("piper"), model=VOICE.folder()) as engine:
-        scene.serve("piper-joe", engine, "piper", serves=["speech"])
+        scene.serve("piper-en-us-joe", engine, "piper", aliases=("piper-joe",), serves=["speech"])
         yield engine
 
 

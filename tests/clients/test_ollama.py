@@ -91,6 +91,13 @@ async def test_models_are_listed_and_shown(client: AsyncClient) -> None:
     assert shown.capabilities == ["completion"]
 
 
+async def test_model_is_loaded_by_a_request_without_a_prompt(client: AsyncClient) -> None:
+    loaded = await client.generate(model=f"{MODEL}:latest")
+    assert (loaded.done, loaded.done_reason, loaded.response) == (True, "load", "")
+    penalised = await client.generate(model=MODEL, prompt=QUESTION, options=SHORT | {"repeat_penalty": 1.3})
+    assert penalised.response
+
+
 async def test_errors_are_told_as_the_client_expects(client: AsyncClient, scene: Stage) -> None:
     with pytest.raises(ollama.ResponseError) as unknown:
         await client.chat(model="smollm", messages=ASKED)

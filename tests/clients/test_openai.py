@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import re
@@ -249,3 +250,48 @@ async def test_64_at_a_time_are_all_answered(client: AsyncOpenAI) -> None:
     answers = await asyncio.gather(*(one(number) for number in range(AT_A_TIME)))
     assert len(answers) == AT_A_TIME
     assert all(answers)
+
+
+@pytest.mark.usefixtures("piper", "whisper")
+async def test_transcription_is_streamed_to_the_client_from_speech_in_the_default_format(client: AsyncOpenAI) -> None:
+    spoken = await client.audio.speech.create(model="piper-en-us-joe", voice="joe", input=SENTENCE)
+    stream = await client.audio.transcriptions.create(
+        model="whisper-1", file=("a.mp3", io.BytesIO(spoken.content)), language="en", stream=True
+    )
+    events = [event async for event in stream]
+    assert words_of("".join(one.delta for one in events if one.type == "transcript.text.delta")) == words_of(SENTENCE)
+    assert events[-1].type == "transcript.text.done"
+
+
+async def test_logprobs_of_a_completion_have_the_form_that_the_client_reads(client: AsyncOpenAI) -> None:
+    answer = await client.completions.create(model=MODEL, prompt="Once upon a", max_tokens=3, logprobs=2, temperature=0)
+    found = answer.choices[0].logprobs
+    assert found is not None
+    assert found.tokens is not None
+    assert "".join(found.tokens) == answer.choices[0].text
+    assert found.text_offset is not None
+    assert [
+        answer.choices[0].text[offset:].startswith(token)
+        for offset, token in zip(found.text_offset, found.tokens, strict=True)
+    ] == [True] * 3
+    assert [len(top) for top in found.top_logprobs or []] == [2, 2, 2]
+    with pytest.raises(openai.BadRequestError, match="does not repeat prompts"):
+        await client.completions.create(model=MODEL, prompt="Once upon a", max_tokens=1, logprobs=1, echo=True)
+
+
+async def test_several_choices_are_made_and_too_many_are_refused_with_the_limit(client: AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(model=MODEL, messages=ASKED, max_tokens=2, n=2)
+    assert [choice.index for choice in answer.choices] == [0, 1]
+    with pytest.raises(openai.BadRequestError, match="at most 4 at a time, and 5 were asked for") as refused:
+        await client.chat.completions.create(model=MODEL, messages=ASKED, max_tokens=2, n=5)
+    assert (refused.value.code, refused.value.param) == ("too_many_choices", "n")
+
+
+async def test_picture_for_a_text_model_is_a_bad_request(client: AsyncOpenAI) -> None:
+    pixel = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+    picture: list[ChatCompletionMessageParam] = [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": pixel}}]}
+    ]
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model=MODEL, messages=picture, max_tokens=2)
+    assert refused.value.code == "image_input_not_supported"

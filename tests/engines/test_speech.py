@@ -20,6 +20,9 @@ SENTENCE = "The quick brown fox jumps over the lazy dog."
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
 
 
+SPOKEN = {"input": SENTENCE, "voice": "joe", "model": "our-model", "response_format": "wav"}
+
+
 def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z]+", text.lower())
 
@@ -41,7 +44,7 @@ def whisper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def speech(piper: Engine) -> bytes:
-    answer = asyncio.run(piper.post("/v1/audio/speech", {"input": SENTENCE, "voice": "joe", "model": "our-model"}))
+    answer = asyncio.run(piper.post("/v1/audio/speech", SPOKEN))
     assert answer.status == 200
     return answer.content
 
@@ -96,7 +99,7 @@ async def test_speed_and_pcm(piper: Engine, speech: bytes):
         with wave.open(io.BytesIO(audio)) as file:
             return float(file.getnframes() / file.getframerate())
 
-    fast = await piper.post("/v1/audio/speech", {"input": SENTENCE, "speed": 2.0})
+    fast = await piper.post("/v1/audio/speech", SPOKEN | {"speed": 2.0})
     assert seconds(fast.content) < 0.75 * seconds(speech)
     pcm = await piper.post("/v1/audio/speech", {"input": SENTENCE, "response_format": "pcm"})
     assert pcm.headers["Content-Type"] == "audio/pcm"
@@ -110,7 +113,7 @@ async def test_speed_and_pcm(piper: Engine, speech: bytes):
     [
         ({"input": ""}, 400, "input is not a text"),
         ({"input": "x" * 5000}, 400, "input is not a text"),
-        ({"input": "x", "response_format": "mp3"}, 400, "is not one of wav, pcm"),
+        ({"input": "x", "response_format": "opus"}, 400, "is not one of mp3, wav, pcm"),
         ({"input": "x", "speed": 9}, 400, "speed is not a number"),
         (["x"], 400, "not a JSON object"),
         (b"x" * (1 << 20), 413, "Too Large"),
@@ -122,6 +125,45 @@ async def test_a_wrong_wish_for_speech_is_told(piper: Engine, body: object, stat
     error = answer.json()["error"]
     assert sentence in error["message"]
     assert error["type"] == "invalid_request_error"
+
+
+@pytest.mark.behaviour("ENG-9")
+@pytest.mark.parametrize("more", [{}, {"response_format": "mp3"}, {"response_format": None}])
+async def test_speech_is_mp3_that_whisper_understands_when_no_other_format_is_asked_for(
+    piper: Engine, whisper: Engine, more: dict[str, object]
+):
+    spoken = await piper.post("/v1/audio/speech", {"input": SENTENCE} | more)
+    assert (spoken.status, spoken.headers["Content-Type"]) == (200, "audio/mpeg")
+    assert spoken.content[:1] == b"\xff" or spoken.content.startswith(b"ID3")
+    heard = await whisper.post("/v1/audio/transcriptions", form(spoken.content))
+    assert words_of(heard.json()["text"]) == WORDS
+
+
+@pytest.mark.behaviour("ENG-9")
+async def test_transcription_is_events_with_the_whole_text_at_the_end_when_a_stream_is_asked_for(
+    whisper: Engine, speech: bytes
+):
+    answer = await whisper.post("/v1/audio/transcriptions", form(speech, stream="true"))
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream")
+    *told, end, rest = answer.content.decode().split("\n\n")
+    events = [json.loads(one.removeprefix("data: ")) for one in told]
+    assert (end, rest) == ("data: [DONE]", "")
+    assert {event["type"] for event in events[:-1]} == {"transcript.text.delta"}
+    assert events[-1]["type"] == "transcript.text.done"
+    assert "".join(event["delta"] for event in events[:-1]) == events[-1]["text"]
+    assert words_of(events[-1]["text"]) == WORDS
+
+
+@pytest.mark.behaviour("ENG-11")
+async def test_stream_of_a_transcription_is_refused_when_its_format_has_no_events_or_it_is_no_audio(
+    whisper: Engine, speech: bytes
+):
+    for body, sentence in (
+        (form(speech, stream="true", response_format="srt"), "A stream has no response_format 'srt'"),
+        (form(b"this is no audio", stream="true"), "can be decoded"),
+    ):
+        answer = await whisper.post("/v1/audio/transcriptions", body)
+        assert (answer.status, sentence in answer.json()["error"]["message"]) == (400, True)
 
 
 @pytest.mark.behaviour("ENG-11")

@@ -1,6 +1,7 @@
 """Serves faster-whisper as OpenAI's transcriptions and translations, for one model folder in CTranslate2's format.
 
-An upload is held in memory and is limited. What cannot be decoded is the caller's mistake and answered as such.
+An upload is held in memory and is limited. What cannot be decoded is the caller's mistake and answered as such. With
+`stream` each segment is told as soon as it is understood, as OpenAI's events; a caller that leaves ends the work.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import argparse
 import asyncio
 import hmac
 import io
+import json
 import math
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +31,7 @@ BODY_LIMIT_BYTES = 64 << 20
 FIELD_LIMIT_BYTES = 16 << 10
 FIELDS_MAX = 32
 FORMATS = ("json", "text", "verbose_json", "srt", "vtt")
+STREAMED_FORMATS = ("json", "text")
 
 
 def main() -> int:
@@ -73,7 +77,7 @@ def switch(text: str) -> bool:
     return text.lower() == "true"
 
 
-async def hear(options: argparse.Namespace, task: str, desk: Desk, request: web.Request) -> web.Response:
+async def hear(options: argparse.Namespace, task: str, desk: Desk, request: web.Request) -> web.StreamResponse:
     fields, audio = await read_upload(request)
     form = fields.get("response_format", "json")
     if form not in FORMATS:
@@ -89,8 +93,49 @@ async def hear(options: argparse.Namespace, task: str, desk: Desk, request: web.
     temperature = number(fields.get("temperature", "0"), "temperature")
     if temperature:
         wish["temperature"] = temperature
-    heard = await desk.work(transcribe, audio, wish)
-    return written(heard, form)
+    if fields.get("stream", "").lower() not in ("true", "1"):
+        return written(await desk.work(transcribe, audio, wish), form)
+    if form not in STREAMED_FORMATS:
+        raise Refused(400, f"A stream has no response_format {form!r}: it is {' or '.join(STREAMED_FORMATS)}.")
+    return await stream_events(desk, request, audio, wish)
+
+
+async def stream_events(desk: Desk, request: web.Request, audio: bytes, wish: dict[str, Any]) -> web.StreamResponse:
+    """Write OpenAI's events: a delta for each segment, then the whole text.
+
+    Nothing is sent before the first segment, so what cannot be decoded still gets a status of its own.
+    """
+    loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+    has_left = threading.Event()
+
+    def tell(text: str) -> None:
+        if has_left.is_set():
+            raise Refused(499, "The caller has left.", "client_left")
+        loop.call_soon_threadsafe(pieces.put_nowait, text)
+
+    working = asyncio.create_task(desk.work(partial(transcribe, tell=tell), audio, wish))
+    working.add_done_callback(lambda _: pieces.put_nowait(None))
+    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    try:
+        while (piece := await pieces.get()) is not None:
+            await write_event(request, answer, {"type": "transcript.text.delta", "delta": piece})
+        fault = working.exception()
+        if fault is not None and not answer.prepared:
+            raise fault
+        if fault is not None:
+            await write_event(request, answer, {"error": {"message": str(fault), "type": "server_error"}})
+        else:
+            await write_event(request, answer, {"type": "transcript.text.done", "text": working.result()["text"]})
+            await answer.write(b"data: [DONE]\n\n")
+    finally:
+        has_left.set()
+    return answer
+
+
+async def write_event(request: web.Request, answer: web.StreamResponse, event: dict[str, Any]) -> None:
+    if not answer.prepared:
+        await answer.prepare(request)
+    await answer.write(f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
 
 
 async def read_upload(request: web.Request) -> tuple[dict[str, str], bytes]:
@@ -135,8 +180,10 @@ def number(text: str, name: str) -> float:
     return value
 
 
-def transcribe(model: Any, audio: bytes, wish: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAI calls verbose_json. The engine computes while its segments are read."""
+def transcribe(
+    model: Any, audio: bytes, wish: dict[str, Any], tell: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """What OpenAI calls verbose_json. The engine computes while its segments are read; `tell` gets the text of each."""
     import av
 
     if wish["language"] and wish["language"] not in model.supported_languages:
@@ -145,7 +192,11 @@ def transcribe(model: Any, audio: bytes, wish: dict[str, Any]) -> dict[str, Any]
         segments, about = model.transcribe(io.BytesIO(audio), **wish)
     except (av.FFmpegError, IndexError) as error:
         raise Refused(400, "The file is not audio that can be decoded.") from error
-    heard = [asdict(segment) | {"id": place} for place, segment in enumerate(segments)]
+    heard = []
+    for place, segment in enumerate(segments):
+        heard.append(asdict(segment) | {"id": place})
+        if tell is not None:
+            tell(segment.text if place else segment.text.lstrip())
     words = [
         {"word": word["word"].strip(), "start": word["start"], "end": word["end"]}
         for segment in heard

@@ -19,9 +19,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from corral.adapters.system import SystemClock
-from corral.api.cors import OriginPolicy
 from corral.api.parts import Parts
 from corral.gateway.protocol import GatewayProtocol, Switchboard
+from corral.policy.serving.origins import OriginPolicy
 from corral.runtime.intake import Intake
 
 # Turns of the loop after which everything that can happen has happened: an ASGI call takes a few of them.

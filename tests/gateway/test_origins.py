@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.policy.serving.origins import OriginPolicy
 from tests.serving.scene import an_engine, keep_only_the_feed, serve
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 
@@ -20,7 +21,7 @@ ALLOWED = "Access-Control-Allow-Origin"
 @pytest.fixture
 async def opened(database_url: str, tmp_path: Path) -> AsyncIterator[RunningFrontend]:
     """A frontend that lets pages of one origin in, with a model."""
-    async with running_frontend(database_url, cors_origins=(PAGE,)) as frontend:
+    async with running_frontend(database_url, origins=OriginPolicy((PAGE,))) as frontend:
         await keep_only_the_feed(frontend)
         with an_engine(tmp_path) as engine:
             await serve(frontend, engine)
@@ -90,7 +91,7 @@ async def test_no_page_is_let_in_when_nothing_is_set(database_url: str) -> None:
 
 @pytest.mark.behaviour("GW-224")
 async def test_any_page_is_let_in_when_a_star_is_set(database_url: str) -> None:
-    async with running_frontend(database_url, cors_origins=("*",)) as frontend:
+    async with running_frontend(database_url, origins=OriginPolicy(("*",))) as frontend:
         assert (await call(frontend, "GET", "/v1/models", OTHER))[1][ALLOWED] == OTHER
 
 

@@ -12,7 +12,6 @@ from fastapi import Depends, Request
 from corral.access.allowed import allowed
 from corral.access.directory import Directory
 from corral.access.sessions import Sessions
-from corral.api.cors import OriginPolicy
 from corral.api.page.page import Page
 from corral.api.stream.board import Board
 from corral.backends.catalog import Catalog
@@ -30,6 +29,7 @@ from corral.nodes.registration import JoinPolicy
 from corral.operations.admission import Admission
 from corral.operations.deltas import Deltas
 from corral.operations.reports import Reports
+from corral.policy.serving.origins import OriginPolicy
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
 from corral.ports.fetch import Fetcher

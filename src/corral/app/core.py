@@ -19,7 +19,6 @@ from corral.access.keys import ensure_first_key
 from corral.access.oidc import Oidc
 from corral.access.sessions import Sessions
 from corral.access.tokens import ensure_local_token
-from corral.api.cors import OriginPolicy
 from corral.api.insight.families import RequestMetrics
 from corral.api.metrics import Metrics
 from corral.api.page.page import BUILT, Page
@@ -436,11 +435,8 @@ class Core:
     def _make_keeper(self) -> Keeper | None:
         if self._world.kept is None:
             return None
-        parts: dict[str, Keepable] = {
-            "directory": self.directory,
-            "snapshot": self.router.snapshot,
-            "catalog": self.catalog,
-        }
+        parts: dict[str, Keepable] = {"directory": self.directory, "snapshot": self.router.snapshot}
+        parts["catalog"] = self.catalog
         keeper = Keeper(self._world.kept, parts, self._world.clock, self._options.kept_max_age_s)
         self.health.add(keeper.trouble)
         return keeper
@@ -459,7 +455,7 @@ class Core:
             sessions=self._make_sessions(),
             public_url=options.public_url,
             metrics_key=options.metrics_key,
-            origins=OriginPolicy(options.cors_origins),
+            origins=options.origins,
             settings=options.settings,
             feed=self.feed,
             heartbeats=self.heartbeats,

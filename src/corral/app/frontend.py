@@ -46,6 +46,7 @@ from corral.gateway.protocol import Switchboard
 from corral.insight.insight import InsightOptions
 from corral.models.rules import read_seed
 from corral.policy.loading import Hold
+from corral.policy.serving.origins import OriginPolicy
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.byte_budget import ByteLimits
 from corral.runtime.intake import Intake
@@ -172,7 +173,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         upload_limits=ByteLimits(total_bytes=settings.upload_bytes_max, key_bytes=settings.upload_key_bytes_max),
         public_url=settings.public_url,
         metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
-        cors_origins=parse_origins(settings.cors_origins),
+        origins=OriginPolicy(parse_origins(settings.cors_origins)),
         oidc=_oidc(settings),
         kept_max_age_s=settings.kept_max_age_s,
         usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),

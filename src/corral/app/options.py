@@ -13,6 +13,7 @@ from corral.domain.backend import Gallery
 from corral.domain.replica import Rule
 from corral.insight.insight import InsightOptions
 from corral.policy.loading import Hold
+from corral.policy.serving.origins import OriginPolicy
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentials
 from corral.ports.engines import Engines
@@ -86,7 +87,7 @@ class CoreOptions:
     # None: /metrics is open.
     metrics_key: str | None = field(default=None, repr=False)
     # Web pages of these origins may call models.
-    cors_origins: tuple[str, ...] = ()
+    origins: OriginPolicy = field(default_factory=lambda: OriginPolicy(()))
     # Who vouches for people; None: nobody, they have passwords.
     oidc: OidcOptions | None = None
     # What was kept on disk longer ago is not served.

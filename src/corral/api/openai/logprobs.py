@@ -72,15 +72,12 @@ class LogprobsWriter:
 def _token(entry: dict[str, Any]) -> str:
     """A token's text; of a token that is only a part of a character, its bytes, as OpenAI writes them."""
     raw = entry.get("bytes")
-    try:
-        bytes(raw or []).decode()
-    except (TypeError, ValueError):
-        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw) if _are_bytes(raw) else str(entry.get("token"))
+    if isinstance(raw, list) and all(isinstance(one, int) and 0 <= one <= 255 for one in raw):
+        try:
+            bytes(raw).decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
     return str(entry.get("token", ""))
-
-
-def _are_bytes(raw: object) -> bool:
-    return isinstance(raw, list) and all(isinstance(one, int) and 0 <= one <= 255 for one in raw)
 
 
 def _top(entry: dict[str, Any]) -> dict[str, Any]:

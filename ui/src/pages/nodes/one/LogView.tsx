@@ -4,6 +4,7 @@ import { asProblem } from "@/api/client";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Search, Segments } from "@/kit/fields";
+import { saveFile } from "@/kit/saveFile";
 import { Pill } from "@/kit/status";
 import { useToast } from "@/kit/toasts";
 import {
@@ -34,7 +35,7 @@ export default function LogView({ node, process }: { node: NodeOut; process: str
   const toast = useToast();
   const download = async () => {
     try {
-      save(fileName(node.name, process), asText((await linesOf(node.id, process)).lines));
+      saveFile(fileName(node.name, process), asText((await linesOf(node.id, process)).lines));
     } catch (error) {
       toast(asProblem(error).message, "bad");
     }
@@ -109,13 +110,4 @@ function Lines({ label, lines, empty }: { label: string; lines: readonly Line[];
       )}
     </div>
   );
-}
-
-function save(name: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(address);
 }

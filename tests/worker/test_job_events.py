@@ -105,6 +105,22 @@ def test_a_change_of_phase_is_not_held_back_and_the_last_word_is_the_last():
     listen(story)
 
 
+@pytest.mark.behaviour("OPS-37")
+def test_change_of_phase_tells_the_bytes_of_the_tick_that_was_held_back():
+    async def story(listener: Listener) -> None:
+        job = listener.job
+        job.phase(Phase.DOWNLOADING)
+        for number in (1, 2, 4):
+            job.moved(number, 4, "a.bin")
+        # Nothing passes between the last tick and the next phase, so the tick still waits for its turn.
+        job.phase(Phase.EXTRACTING)
+        last = listener.told[-1][1]
+        assert (last.phase, last.current_bytes, last.total_bytes) == ("extracting", 4, 4)
+        assert last.percent == 90.0, "bytes of one phase do not move the bar within the next one"
+
+    listen(story)
+
+
 @pytest.mark.behaviour("JOB-5")
 def test_no_number_is_used_that_is_not_reserved_on_the_disk():
     async def story(listener: Listener) -> None:

@@ -1,8 +1,8 @@
 """One job: where it is, and telling it no more often than anybody can look.
 
 Guarantee: the first tick goes out at once, then the newest one every 250 ms at most; a change of phase goes out
-undelayed, and the last word always. Numbers only grow, over restarts too: each life takes them from a stock that was
-written to the journal before. The percentage never goes back.
+undelayed with the bytes of the tick that waited, and the last word always. Numbers only grow, over restarts too: each
+life takes them from a stock that was written to the journal before. The percentage never goes back.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class Job:
         self._reserved_seq = record.reserved_seq
         self._voice = voice
         self._phase = Phase(record.event.phase) if record.event.phase else Phase.QUEUED
+        # Whether the bytes of the event were counted in the present phase.
+        self._has_counted = False
         self._told_at: float | None = None
         self._trailing: asyncio.Task[Any] | None = None
         if self.stop is not None:
@@ -107,13 +109,16 @@ class Job:
     def phase(self, phase: Phase) -> None:
         if phase is self._phase or self.is_ended:
             return
-        self._phase = phase
-        self._note(phase=str(phase), current_bytes=None, total_bytes=None, file_name="")
+        self._phase, self._has_counted = phase, False
+        # The bytes stay until the next phase counts its own: a tick that was held back would be lost otherwise, here or
+        # wherever only the newest event of a job is kept.
+        self._note(phase=str(phase))
         self._tell()
 
     def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
         if self.is_ended:
             return
+        self._has_counted = True
         self._note(current_bytes=current_bytes, total_bytes=total_bytes, file_name=file_name)
         wait_s = self._to_wait_s()
         if wait_s <= 0:
@@ -157,7 +162,8 @@ class Job:
 
     def _note(self, **changes: Any) -> None:
         self.event = replace(self.event, **changes)
-        here = percent_of(self._phase, self.event.current_bytes, self.event.total_bytes)
+        counted = (self.event.current_bytes, self.event.total_bytes) if self._has_counted else (None, None)
+        here = percent_of(self._phase, *counted)
         at_least = within(self.window, here)
         if at_least > self.event.percent:
             self.event = replace(self.event, percent=round(at_least, 1))

@@ -162,6 +162,17 @@ async def test_whatever_a_worker_says_the_events_of_others_are_taken_in(
     assert 0 <= (await target(database, operation, one.node)).progress.percent <= 100
 
 
+async def test_events_of_another_node_about_a_job_do_not_displace_those_of_its_own_node(
+    database: Database, hub: Hub
+) -> None:
+    frontend, operation, (one, two) = await started(database, hub, "a", "b")
+    await one.move(40.0)
+    foreign = replace(one.jobs[one.job], seq=1_000_000, percent=99.0)
+    await frontend.dispatcher.on_job_event(Delivery(message=foreign, subject="", node=two.node))
+    await frontend.dispatcher.flush()
+    assert (await target(database, operation, one.node)).progress.percent == 40.0
+
+
 async def test_while_postgresql_is_away_the_newest_events_wait(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
     await worker.move(10.0)

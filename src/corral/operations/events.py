@@ -1,6 +1,7 @@
 """Events of jobs are buffered: a thousand workers that report are one pass twice a second, not a thousand transactions.
 
-`record` only touches memory and keeps the newest event of each job. `flush` takes in what has come since. While
+`record` only touches memory and keeps the newest event of each job of a node: what one node says never displaces what
+another says of a job with the same id. `flush` takes in what has come since. While
 PostgreSQL is away the newest ones wait; beyond the bound the oldest are dropped, and their workers are asked later.
 """
 
@@ -58,7 +59,7 @@ class JobEvents:
         self._is_held = is_held
         self._numbers = numbers
         self._listeners = listeners or {}
-        self._waiting: OrderedDict[JobId, Said] = OrderedDict()
+        self._waiting: OrderedDict[tuple[NodeId, JobId], Said] = OrderedDict()
         self._odd: set[tuple[str, str]] = set()
         self.dropped = 0
 
@@ -87,8 +88,9 @@ class JobEvents:
         log.warning("an event of a job is not understood and left out", node=node, state=state)
 
     def _put(self, said: Said) -> None:
-        older = self._waiting.pop(said.job_id, None)
-        self._waiting[said.job_id] = said if older is None else _newest(older, said)
+        key = (said.node, said.job_id)
+        older = self._waiting.pop(key, None)
+        self._waiting[key] = said if older is None else _newest(older, said)
         while len(self._waiting) > WAITING_MAX:
             self._waiting.popitem(last=False)
             self.dropped += 1

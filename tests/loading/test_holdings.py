@@ -132,12 +132,28 @@ async def test_one_that_is_not_ready_yet_is_adopted_when_it_is(
     assert (await report(frontend, one)).adopted == ("chat#0",)
 
 
+@pytest.mark.behaviour("NODE-5b")
+async def test_first_report_of_a_restarted_worker_removes_the_rows_of_engines_that_did_not_survive(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    model = await put_model(database)
+    for index in (0, 1):
+        await put_loaded(database, one.node, model, index=index)
+    # As a registration leaves it whose worker has not finished looking.
+    await set_node(database, one.node, holdings_at="NULL")
+    one.run("chat", 1, model.run_hash)
+    assert (await report(frontend, one)).removed == ("chat#0",)
+    assert [row.index for row in await rows(database)] == [1]
+
+
 @pytest.mark.behaviour("LOAD-4", "NODE-117")
 async def test_a_row_goes_after_two_reports_without_its_process_even_if_it_counts_as_busy(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
     row = await put_loaded(database, one.node, await put_model(database))
+    await set_node(database, one.node, holdings_at="corral_now()")
     await use(database, row, in_flight=9)
     await report(frontend, one)
     assert await states(database) == ["loaded"]
@@ -280,6 +296,7 @@ async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
     model = await put_model(database)
     for worker in (one, two):
         await put_loaded(database, worker.node, model)
+        await set_node(database, worker.node, holdings_at="corral_now()")
     await sql(database, "UPDATE replicas SET confirmed_at = corral_now() - interval '3 minutes'")
     one.mode = SILENT
     clock = SteppingClock()

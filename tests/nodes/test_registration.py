@@ -111,6 +111,16 @@ async def test_replicas_whose_engines_outlived_the_worker_keep_their_rows_withou
     assert await removals(node) == [("a", 1), ("b", 1)]
 
 
+@pytest.mark.behaviour("NODE-5b")
+async def test_restarted_worker_that_has_not_finished_looking_keeps_its_replicas(frontend: RunningFrontend) -> None:
+    node = await joined(frontend)
+    await load(node, "a", "b")
+    node.reboot()
+    assert (await node.register(None, is_running_known=False))[0] == 201
+    assert await loaded(node) == ["a", "b"]
+    assert await removals(node) == []
+
+
 @pytest.mark.behaviour("OPS-61")
 async def test_registering_again_with_the_same_boot_keeps_the_replicas(frontend: RunningFrontend) -> None:
     node = await joined(frontend)

@@ -395,12 +395,12 @@ def test_a_worker_registers_when_it_knows_what_outlived_the_last_one_and_lists_w
 
 
 @pytest.mark.behaviour("NODE-5b")
-def test_a_worker_that_cannot_find_out_what_runs_registers_all_the_same():
+def test_worker_that_has_not_finished_looking_registers_and_says_that_it_does_not_know_what_runs():
     async def story(scene: Scene) -> None:
         scene.survivors = Survivors(lambda: (_process("ready"),))
         agent = await scene.started()
         await scene.until(lambda: agent.node_id is not None)
-        assert [wish.running for wish in scene.frontend.wishes] == [[]]
+        assert [(wish.running, wish.is_running_known) for wish in scene.frontend.wishes] == [([], False)]
 
     play(story)
 

@@ -70,7 +70,9 @@ async def register_node(request: Request, parts: PartsIn, body: RegisterIn) -> R
             slots=body.max_replicas_per_model,
             budget=body.vram_budget,
             hardware=Hardware(**hardware, gpus=None if gpus is None else tuple(gpus)),
-            running=[(one.model, one.replica, one.address, one.revision) for one in body.running],
+            running=[(one.model, one.replica, one.address, one.revision) for one in body.running]
+            if body.is_running_known
+            else None,
         ),
     )
     node = registered.node

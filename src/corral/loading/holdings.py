@@ -3,7 +3,8 @@
     listed, with a row          confirmed; a new port is taken over
     listed, without a row       with the ticket of its load, at the node's own address, and as its model and the rule of
                                 the model are now: adopted, and gets requests. Else it is nobody's, and is stopped
-    a row, not listed twice     its process is gone, and so is the row
+    a row, not listed twice     its process is gone, and so is the row; in the first report of a worker's life once is
+                                enough, since nothing that the earlier process started can still be on its way
     started by hand             left alone
 
 Only the present process of a node is heard. Guarantees: a worker cannot bring a process into service that the cluster
@@ -116,7 +117,8 @@ async def _take_processes(
         await store.correct(tx, replica)
     await store.adopt(tx, [replace(replica, id=ids.new_id()) for replica in settled.adopted])
     missed = await store.miss(tx, settled.missed)
-    gone = [(node_id, model, index) for node_id, model, index, count in missed if count >= MISSES_MAX]
+    misses_max = MISSES_MAX if node.holdings_at is not None else 1
+    gone = [(node_id, model, index) for node_id, model, index, count in missed if count >= misses_max]
     await replica_store.remove_ended(tx, gone, "its worker does not run it any more", may_return=True)
     stopped = [one for one in (*settled.adopted, *settled.corrected) if one.state is _S.UNLOADING]
     return Taken(

@@ -57,8 +57,8 @@ class Registration:
     slots: int = 1
     budget: str | None = None
     hardware: Hardware = field(default_factory=Hardware)
-    # Engines of an earlier process of this worker that this one goes on with.
-    running: Collection[Running] = ()
+    # Engines of an earlier process of this worker that this one goes on with; None if it has not finished looking.
+    running: Collection[Running] | None = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +163,10 @@ async def _return(tx: Transaction, known: Node, wish: Registration, policy: Join
     values = _reported(wish)
     if is_new_boot:
         # A new process: of what the old one ran only what it lists is running, and the old one's wish to drain died
-        # with it.
+        # with it. One that has not finished looking lists nothing yet; its first report of holdings decides then.
         values |= {"self_drained_at": None, "bus_ok": None, "bus_since": None, "holdings_at": None}
-        await replica_store.remove_but(tx, known.id, wish.running, "its worker was restarted")
+        if wish.running is not None:
+            await replica_store.remove_but(tx, known.id, wish.running, "its worker was restarted")
     await node_store.update_node(tx, known.id, values)
     await node_store.set_liveness(tx, known.id, Liveness.ALIVE)
     await node_store.renew_lease(tx, known.id, policy.lease_s)

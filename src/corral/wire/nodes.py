@@ -108,6 +108,11 @@ class RegisterIn(HardwareReport):
         default_factory=list,
         description="Engines that are ready and outlived an earlier process of this worker: they go on answering.",
     )
+    is_running_known: bool = Field(
+        default=True,
+        description="False while the worker still looks at the engines of its earlier process: no replica is removed, "
+        "and its first report of holdings says which of them run.",
+    )
 
 
 class RegisterOut(Lenient):

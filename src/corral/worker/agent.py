@@ -83,8 +83,8 @@ class Surroundings:
     rng: Random
     # An agent node has none: it gets neither backends nor models.
     duties: Duties | None = None
-    # What runs here, once what an earlier process has left is known.
-    running: Callable[[], Awaitable[Sequence[RunningProcess]]] | None = None
+    # What runs here, once what an earlier process has left is known; None while that is not known.
+    running: Callable[[], Awaitable[Sequence[RunningProcess] | None]] | None = None
 
 
 class Agent:
@@ -213,7 +213,7 @@ class Agent:
         running = await self._around.running() if self._around.running else ()
         return await self._around.control.register(self._wish(advertised, running))
 
-    def _wish(self, advertised: Advertised, running: Sequence[RunningProcess]) -> RegisterIn:
+    def _wish(self, advertised: Advertised, running: Sequence[RunningProcess] | None) -> RegisterIn:
         profile = self._profile
         values: dict[str, Any] = dict(self._report) | {
             "name": profile.name,
@@ -228,7 +228,8 @@ class Agent:
             "max_replicas_per_model": profile.max_replicas_per_model,
             "vram_budget": profile.vram_budget,
             "version": profile.version,
-            "running": [_survivor(each) for each in running if each.state == "ready"][:SURVIVORS_MAX],
+            "running": [_survivor(each) for each in running or () if each.state == "ready"][:SURVIVORS_MAX],
+            "is_running_known": running is not None,
         }
         try:
             return RegisterIn.model_validate(values)

@@ -1,8 +1,8 @@
 """What runs on this machine, told when what an earlier process of the worker has left is known.
 
 A worker that registers before it has looked would say that nothing runs, and its replicas would get no requests until
-its first report. Guarantee: the wait is bounded; an engine that does not answer must not keep the node away for long,
-and what comes too late is adopted by the report.
+its first report. Guarantee: the wait is bounded; an engine that does not answer must not keep the node away for long.
+A worker that is still looking says so: its replicas stay, and the first report says which of them run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Survivors:
     async def stop(self) -> None:
         return
 
-    async def running(self) -> tuple[RunningProcess, ...]:
+    async def running(self) -> tuple[RunningProcess, ...] | None:
+        """Return the processes of this machine, or None if the worker has not finished looking within the limit."""
         try:
             async with asyncio.timeout(WAIT_S):
                 await self._is_known.wait()
         except TimeoutError:
-            return ()
+            return None
         return self._look()

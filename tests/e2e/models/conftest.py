@@ -16,5 +16,7 @@ async def models(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mode
     """Two frontends and two workers, which have llama.cpp."""
     folder = tmp_path_factory.mktemp("models")
     settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
-    async with models_of(folder, "worker-1", "worker-2", settings=settings) as scene:
+    # A worker that is killed and started again on a busy machine needs longer than the lease of the other tests: its
+    # node would be lost by then, and its replicas with it.
+    async with models_of(folder, "worker-1", "worker-2", settings=settings, lease="20s") as scene:
         yield scene

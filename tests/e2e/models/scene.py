@@ -241,13 +241,15 @@ async def models_of(
     frontends: int = 2,
     command: list[str] | None = None,
     settings: Mapping[str, str] | None = None,
+    lease: str = "",
 ) -> AsyncIterator[Models]:
-    """Frontends side by side with one library, and healthy workers, of which `settings` are."""
+    """Frontends side by side with one library, and healthy workers, of which `settings` are. `lease`: of nodes."""
     files = folder / "files"
     files.mkdir()
     try:
         async with empty_cluster(folder) as cluster:
             cluster.frontend_settings = {
+                **({"CORRAL_NODE_LEASE": lease} if lease else {}),
                 "CORRAL_MODEL_PATHS": str(files),
                 "CORRAL_LIBRARY_DIR": str(folder / "library"),
                 "CORRAL_SHARED_MODELS": "false",

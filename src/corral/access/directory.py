@@ -1,7 +1,8 @@
 """The directory: who holds which credential, in memory, so that checking one costs no query.
 
 It is filled from the registry at start and follows the outbox: an event names what changed, and that thing is read
-anew. A credential that is not in memory is looked for in the registry once, because the event may still be on its
+anew. So an event may come early or twice, and a revocation need not wait for events that a long transaction holds up.
+A credential that is not in memory is looked for in the registry once, because the event may still be on its
 way; a wrong one is remembered for a moment, so that guessing cannot be turned into load on PostgreSQL.
 """
 
@@ -29,6 +30,8 @@ REFUSALS_MAX = 10_000
 REFUSAL_LIFE_S = 2.0
 # Secrets that were shown lately and are right.
 SHOWN_MAX = 4096
+# How the kinds of events begin that this follows.
+FOLLOWED = ("node.", "key.", "user.", "session.")
 # Events of nodes about what no entry holds; a thousand of them come at once when an operation ends.
 _ELSEWHERE = frozenset({"node.backends_changed", "node.bus_changed"})
 

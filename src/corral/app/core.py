@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from corral import __version__
-from corral.access.directory import Directory
+from corral.access.directory import FOLLOWED, Directory
 from corral.access.keys import ensure_first_key
 from corral.access.oidc import Oidc
 from corral.access.sessions import Sessions
@@ -37,7 +37,7 @@ from corral.domain.cluster import Event
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
-from corral.events.feed import Feed
+from corral.events.feed import Feed, LookAhead
 from corral.insight import recent as noting
 from corral.insight import traces as tracing
 from corral.insight.insight import Insight
@@ -147,7 +147,8 @@ class Core:
         self.board = make_board(world, self.insight, options.frontend_id, lambda: self.parts)
         self.metering = self._make_metering()
         self.keeper = self._make_keeper()
-        self.feed = Feed(world.database, self._follow, self._reread)
+        ahead = LookAhead(prefixes=FOLLOWED, follower=self.directory.follow)
+        self.feed = Feed(world.database, self._follow, self._reread, ahead)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
         self._presence = Presence(world.database, self._row())
@@ -532,7 +533,7 @@ class Core:
         except StoreUnavailable as error:
             self.health.store_is_away(error)
             raise
-        self.health.store_answered()
+        self.health.store_answered(held_up_s=self.feed.held_up_s)
         return taken
 
     def _look_at_bus(self) -> None:

@@ -2,7 +2,8 @@
 
 One loop reads new events and keeps the last few in a ring. A watcher is only a position: it takes what it missed from
 the ring, or from the registry when it has fallen behind that, so that a slow browser costs no memory and loses
-nothing. A wake makes it faster; the interval is what makes it certain.
+nothing. A wake makes it faster; the interval is what makes it certain. Events that a long transaction holds up are not
+fed; followers that only read anew what an event names are told of theirs ahead of the order (`LookAhead`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from corral.domain.cluster import Event, Position
 from corral.domain.errors import StoreUnavailable
@@ -30,16 +32,30 @@ class Quiet:
     """Nothing has happened for a while."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookAhead:
+    """A follower that may be told of an event before its turn, and again when its turn comes."""
+
+    prefixes: tuple[str, ...]
+    follower: Callable[[Sequence[Event]], Awaitable[None]]
+
+
 class Feed:
     def __init__(
         self,
         database: Database,
         follower: Callable[[Sequence[Event]], Awaitable[None]],
         reread: Callable[[], Awaitable[None]],
+        look_ahead: LookAhead | None = None,
     ) -> None:
         self._database = database
         self._follower = follower
         self._reread = reread
+        self._look_ahead = look_ahead
+        # Held-up events that the follower of `look_ahead` was told of.
+        self._told_ahead: frozenset[int] = frozenset()
+        # How long the oldest event has been held up that may not be fed yet.
+        self.held_up_s = 0.0
         self._was_away = False
         self._is_closed = False
         self._ring: deque[Event] = deque(maxlen=RING_SIZE)
@@ -56,10 +72,12 @@ class Feed:
         try:
             if self._was_away:
                 await self._return()
-            return await self._take()
+            taken = await self._take()
+            await self._tell_ahead()
         except StoreUnavailable:
             self._was_away = True
             raise
+        return taken
 
     async def _return(self) -> None:
         """PostgreSQL was away. What came back may be a standby that lacks the last commits: read the state anew."""
@@ -95,6 +113,17 @@ class Feed:
             taken += len(events)
             if len(events) < outbox.READ_LIMIT:
                 return taken
+
+    async def _tell_ahead(self) -> None:
+        """Tell of the events that concern credentials and the like although an open transaction holds them up."""
+        prefixes = self._look_ahead.prefixes if self._look_ahead else ()
+        async with self._database.transaction() as tx:
+            held = await outbox.read_held_up(tx, prefixes)
+        self.held_up_s = held.oldest_s
+        fresh = [event for event in held.events if event.position.number not in self._told_ahead]
+        if fresh and self._look_ahead:
+            await self._look_ahead.follower(fresh)
+        self._told_ahead = frozenset(event.position.number for event in held.events)
 
     def _tell(self) -> None:
         moved, self._moved = self._moved, asyncio.Event()

@@ -28,6 +28,7 @@ class Health:
         self._clock = clock
         self._sources: list[Callable[[], str | None]] = []
         self._read_monotonic: float | None = None
+        self._held_up_s = 0.0
         self.store: Outage | None = None
         self.bus: Outage | None = None
         # Set from a start without PostgreSQL until that start is complete: what is served is what was kept on disk.
@@ -39,9 +40,10 @@ class Health:
         """Somebody who can say what does not work; None: all is well."""
         self._sources.append(source)
 
-    def store_answered(self) -> None:
-        """The registry's changes were read."""
+    def store_answered(self, *, held_up_s: float = 0.0) -> None:
+        """The registry's changes were read. `held_up_s`: how old the oldest change is that may not be read yet."""
         self.store = None
+        self._held_up_s = held_up_s
         self._read_monotonic = self._clock.monotonic()
 
     def store_is_away(self, error: StoreUnavailable) -> None:
@@ -70,6 +72,9 @@ class Health:
         late_s = 0.0 if self._read_monotonic is None else self._clock.monotonic() - self._read_monotonic
         if late_s > BEHIND_S:
             return f"Changes of the registry were last read {late_s:.0f} s ago: what is served may be out of date."
+        if self._held_up_s > BEHIND_S:
+            cause = "A transaction that is open on the PostgreSQL server has held up changes"
+            return f"{cause} for {self._held_up_s:.0f} s: what is served may be out of date, credentials are not."
         return None
 
     def _about_bus(self) -> str | None:

@@ -1,12 +1,14 @@
 """The outbox: every change leaves an event here in its own transaction.
 
 Readers resume from a `Position`. Numbers become visible out of order, so a reader stops before the oldest
-transaction still running: everything it returns is final, and nothing older can appear later.
+transaction still running: everything it returns is final, and nothing older can appear later. Limit: a transaction that
+has written and stays open, in any database of the server, holds up all later events; `read_held_up` tells which.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,16 +46,50 @@ _READ = text("""
 async def read(tx: Transaction, after: Position, limit: int = READ_LIMIT) -> list[Event]:
     """The next events after a position, oldest first."""
     rows = await tx.execute(_READ, {"transaction": str(after.transaction), "number": after.number, "limit": limit})
-    return [
-        Event(
-            position=Position(int(row.transaction), row.number),
-            kind=row.kind,
-            key=row.key,
-            at=row.at,
-            data=row.data if isinstance(row.data, dict) else json.loads(row.data),
-        )
-        for row in rows
-    ]
+    return [_to_event(row) for row in rows]
+
+
+def _to_event(row: Any) -> Event:
+    return Event(
+        position=Position(int(row.transaction), row.number),
+        kind=row.kind,
+        key=row.key,
+        at=row.at,
+        data=row.data if isinstance(row.data, dict) else json.loads(row.data),
+    )
+
+
+# Events that were committed and that `read` may not return yet. Those of a moment ago wait for nothing but each other.
+_HELD_UP = text("""
+    WITH held AS MATERIALIZED (
+        SELECT "transaction"::text AS transaction, number, kind, key, data, at
+          FROM outbox
+         WHERE "transaction" >= pg_snapshot_xmin(pg_current_snapshot())
+           AND at < corral_now() - make_interval(secs => :young_s)
+    )
+    SELECT held.*, age.oldest_s
+      FROM (SELECT extract(epoch FROM corral_now() - min(at))::float AS oldest_s FROM held) AS age
+      LEFT JOIN (SELECT * FROM held WHERE kind LIKE ANY(:kinds) ORDER BY number DESC LIMIT :limit) AS held ON TRUE
+     ORDER BY held.number
+""")
+_YOUNG_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldUpEvents:
+    """Committed events behind a transaction that is still open: the age of the oldest, and those that were asked for.
+    Their order is not final, and older ones may still appear between them."""
+
+    oldest_s: float
+    events: tuple[Event, ...]
+
+
+async def read_held_up(tx: Transaction, prefixes: Collection[str]) -> HeldUpEvents:
+    """Return the newest held-up events whose kind begins with one of these prefixes."""
+    kinds = [f"{prefix}%" for prefix in prefixes]
+    rows = list(await tx.execute(_HELD_UP, {"young_s": _YOUNG_S, "kinds": kinds, "limit": READ_LIMIT}))
+    events = tuple(_to_event(row) for row in rows if row.number is not None)
+    return HeldUpEvents(oldest_s=rows[0].oldest_s or 0.0, events=events)
 
 
 _HEAD = text("""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from corral.app.settings.values import parse_limit_s
+from corral.serving.router import EDITS_MAX
 from corral.store import models as model_store
 from corral.store.database import Database
 from tests.serving.scene import (
@@ -234,6 +235,49 @@ async def test_a_model_that_is_edited_or_made_anew_while_it_is_waited_for_is_ask
             await put_replica(loads.database, node.id, address_of(engine))
             await loads.complete()
             assert (await asked)[0] == 200
+
+
+async def fail_as_edited(loads: PretendLoads, times: int) -> None:
+    """As often as this, the model is edited while it is loaded for somebody who waits."""
+    for number in range(1, times + 1):
+
+        async def was_begun(number: int = number) -> bool:
+            return len(loads.begun) == number
+
+        await eventually(was_begun)
+        await loads.fail("model_edited", "Model chat is not what it was when the load began.")
+
+
+@pytest.mark.behaviour("NODE-86")
+async def test_request_for_a_model_that_is_edited_often_waits_on_and_is_answered(
+    database_url: str, loads: PretendLoads, tmp_path: Path
+) -> None:
+    with an_engine(tmp_path) as engine:
+        async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+            await engine.ready()
+            node = await joined(frontend)
+            asked = group.create_task(ask(frontend))
+            await fail_as_edited(loads, 5)
+
+            async def was_begun() -> bool:
+                return len(loads.begun) == 6
+
+            await eventually(was_begun)
+            await put_replica(loads.database, node.id, address_of(engine))
+            await loads.complete()
+            assert (await asked)[0] == 200
+
+
+@pytest.mark.behaviour("NODE-86")
+async def test_request_for_a_model_that_is_edited_without_end_is_told_so_with_503(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        await fail_as_edited(loads, EDITS_MAX)
+        status, body = await asked
+        assert (status, body["error"]["code"]) == (503, "model_edited")
+        assert "corral models revisions chat" in body["error"]["hint"]
 
 
 async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(

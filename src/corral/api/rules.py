@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
 
-from corral.api.models.bodies import NameIn
+from corral.api.models.bodies import NameIn, model_change
 from corral.api.parts import OperateIn, PartsIn
 from corral.domain.errors import InvalidRequest
 from corral.domain.replica import Rule
@@ -44,7 +44,7 @@ async def _get(parts: PartsIn, _: OperateIn, name: NameIn) -> RuleOut:
 async def put_rule(parts: PartsIn, operator: OperateIn, name: NameIn, body: RuleIn) -> RuleOut:
     """Make the rule of a model what the body says; routing stays when it is not spoken of. A rule may be there before
     its model. Saving one that could not be met lets it be tried again at once."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         rule = await flow.put(tx, name, body, operator.name)
         exists = await model_store.find_owner(tx, rule.model) is not None
     return _out(rule, exists=exists)
@@ -62,7 +62,7 @@ async def put_rule_as_ancestor(parts: PartsIn, operator: OperateIn, body: RuleIn
 @router.delete("/api/rules/{name:path}")
 async def delete_rule(parts: PartsIn, operator: OperateIn, name: NameIn) -> RuleOut:
     """Take a rule away; the answer is what it was. Replicas that run stay until they are idle."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         return _out(
             await flow.remove(tx, name, operator.name), exists=await model_store.find_owner(tx, name) is not None
         )

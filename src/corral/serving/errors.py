@@ -19,6 +19,12 @@ class ModelLoading(Unavailable):
     code = "model_loading"
 
 
+class ModelEdited(Unavailable):
+    """The model was edited again and again while the request waited for it."""
+
+    code = "model_edited"
+
+
 class LoadFailed(CorralError):
     """The model could not be loaded."""
 

@@ -19,7 +19,7 @@ from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable
 from corral.domain.replica import Replica
 from corral.policy.serving.routing import Term
 from corral.ports.runtime import Clock
-from corral.serving.errors import EngineFailed, ModelNotFound
+from corral.serving.errors import EngineFailed, ModelEdited, ModelNotFound
 from corral.serving.queue import Asking
 from corral.serving.seats import Bench, Held
 from corral.serving.snapshot import LATEST, ModelFilter, Snapshot
@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 # A model that is evicted again whenever it was loaded is told, not tried for ever.
 ROUNDS_MAX = 3
+# How often the model may be edited while one request waits. Each edit ends the load that was waited for.
+EDITS_MAX = 20
 # Calls of one request, over all replicas.
 ATTEMPTS_MAX = 4
 # A name that is not known is looked for in the registry once in so long, so that guessing is no load on it.
@@ -175,6 +177,7 @@ class Visit:
     __slots__ = (
         "_attempts",
         "_cost",
+        "_edits",
         "_failure",
         "_once",
         "_queue_until",
@@ -195,6 +198,7 @@ class Visit:
         self._until: float | None = None
         self._queue_until: float | None = None
         self._rounds = 0
+        self._edits = 0
         self._attempts = attempts
         # Replicas that are of no use to it, and those that get one more chance.
         self._without: Collection[str] = ()
@@ -286,12 +290,21 @@ class Visit:
                 hint=f"Is there room for it? `corral models plan {self.model.name}` tells.",
                 code="model_evicted",
             )
-        self._rounds += 1
+        if self._edits >= EDITS_MAX:
+            raise ModelEdited(
+                f"Model {self.model.name} was edited {EDITS_MAX} times while this request waited for it.",
+                hint=f"Ask again when it stays as it is. `corral models revisions {self.model.name}` shows the edits.",
+            )
         if self._until is None and self._wait_s:
             self._until = self._router.clock.monotonic() + self._wait_s
-        await self._router.waiters.wait(self.model, until=self._until, budget_s=self._wait_s)
+        run_hash = self.model.run_hash
+        was_edited = await self._router.waiters.wait(self.model, until=self._until, budget_s=self._wait_s)
         # It may have been edited, renamed or removed while we waited.
         self.model = await self._router.resolve(self.model.name)
+        if was_edited or self.model.run_hash != run_hash:
+            self._edits += 1
+        else:
+            self._rounds += 1
 
     def _failed(self) -> CorralError:
         assert self._failure is not None

@@ -70,6 +70,8 @@ class _Wait:
     operation_id: OperationId | None = None
     waiters: int = 0
     error: CorralError | None = None
+    # The load ended because the model is not what it was when the load began.
+    was_edited: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     look: asyncio.Event = field(default_factory=asyncio.Event)
     # The first bytes that were seen to move, and when: what a rate is measured from.
@@ -106,8 +108,9 @@ class Waiters:
         self._waits: dict[str, _Wait] = {}
         self._tasks = Tasks("waiting", world.on_crash)
 
-    async def wait(self, model: Served, *, until: float | None, budget_s: float) -> None:
-        """Until a load of the model has ended well; its cause if it has not. `until` is monotonic; None: no limit."""
+    async def wait(self, model: Served, *, until: float | None, budget_s: float) -> bool:
+        """Wait until a load of the model has ended well, and raise its cause if it has not. Return True if it ended
+        because the model was edited. `until` is monotonic; None: no limit."""
         wait = self._waits.get(model.name)
         if wait is None:
             wait = self._waits[model.name] = _Wait(model=model.name)
@@ -125,6 +128,7 @@ class Waiters:
         if wait.error is not None:
             # A copy for each: an error gathers the path of everybody who raises it.
             raise copy.copy(wait.error)
+        return wait.was_edited
 
     async def follow(self, events: Sequence[Event]) -> None:
         """What happened may be what somebody waits for."""
@@ -174,6 +178,7 @@ class Waiters:
                     await world.snapshot.refresh([wait.model])
                     if not (_was_of_another(operation) and world.snapshot.find(wait.model)):
                         _check_ended_well(wait.model, operation)
+                    wait.was_edited = operation is not None and operation.state is OperationState.FAILED
                     return
             if not wait.waiters:
                 return  # Everybody has left. Whoever comes next joins the operation.

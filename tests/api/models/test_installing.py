@@ -71,6 +71,17 @@ async def test_installing_writes_the_model_and_its_operation_at_once(frontend: R
 
 
 @pytest.mark.behaviour("MOD-24")
+async def test_installing_a_model_that_is_being_loaded_joins_the_load(frontend: RunningFrontend):
+    await held(frontend)
+    installing = await ask(frontend, "/api/models/install/fake-slow", {"name": "slow"})
+    await ask(frontend, f"/api/operations/{installing['id']}/cancel")
+    loading = await ask(frontend, "/api/models/slow/load", {})
+    joined_load = await ask(frontend, "/api/models/install/fake-slow", {"name": "slow"})
+    assert (joined_load["id"], joined_load["deduplicated"]) == (loading["id"], True)
+    assert loading["id"] in joined_load["message"]
+
+
+@pytest.mark.behaviour("MOD-24")
 async def test_a_refused_installation_leaves_no_model(frontend: RunningFrontend):
     await frontend.call("PUT", "/api/models/config/mine", {"backend": "fake"})
     for path, body, status, code in (

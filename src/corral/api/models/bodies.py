@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import structlog
 from fastapi import Header, Path, Request
 
 from corral.api.parts import Parts
@@ -16,6 +19,10 @@ from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.model import ModelConfig
 from corral.policy.addresses import is_private_address
+from corral.runtime.guard import Failed, attempt
+from corral.store.database import Transaction
+
+log = structlog.get_logger(__name__)
 
 NAME_MAX = 255
 NameIn = Annotated[str, Path(max_length=NAME_MAX, pattern=r"^[^\x00-\x1f\x7f]+$", description="A name or an alias.")]
@@ -101,3 +108,20 @@ def _unknown_option(backend: str, name: str, manifest: Manifest) -> str:
 def serves_of(parts: Parts, backend: str) -> list[str]:
     """Which calls a backend answers; nothing, if nobody knows it."""
     return list(parts.catalog.serves(backend))
+
+
+async def serve_as_changed(parts: Parts, names: Collection[str]) -> None:
+    """Make this frontend serve these models as they are now, before the answer to whoever changed them. The other
+    frontends follow with the event, a moment later."""
+    outcome = await attempt(lambda: parts.gateway.router.snapshot.refresh(names))
+    if isinstance(outcome, Failed):
+        # The change is written; the feed brings it here, too.
+        log.warning("a change of models is served a moment later", models=sorted(names), problem=outcome.sentence)
+
+
+@asynccontextmanager
+async def model_change(parts: Parts, *names: str) -> AsyncIterator[Transaction]:
+    """Open a transaction that changes the models of these names; after it this frontend serves them as changed."""
+    async with parts.database.transaction() as tx:
+        yield tx
+    await serve_as_changed(parts, names)

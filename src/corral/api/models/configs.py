@@ -1,6 +1,7 @@
 """Configurations of models: reading, writing, revisions, and the ancestor's ways to the same.
 
-A body is YAML or JSON. Who sends `If-Match` with the revision that was seen gets 409 if there is a newer one.
+A change is served by this frontend before its answer, and by the others a moment later. A body is YAML or JSON. Who
+sends `If-Match` with the revision that was seen gets 409 if there is a newer one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from corral.api.models.bodies import (
     NameIn,
     check_sources,
     document_of,
+    model_change,
     seen_revision,
+    serve_as_changed,
     warnings_of,
 )
 from corral.api.models.views import counted, model_out, revisions_out, saved_out
@@ -93,7 +96,7 @@ async def put_model(
     """Make a model, or make it so. What the body does not say is as it would be without it."""
     expects = seen_revision(if_match, if_none_match)
     written = await document_of(request)
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         # An alias means the model that it leads to.
         own = await store.find_owner(tx, name) or name
     config = _read(parts, _without_name(written, name) if own != name else written, own)
@@ -142,7 +145,7 @@ async def _patch(
     """Lay a change over a model's configuration: mappings key by key, null takes a key away. The name stays."""
     change = await document_of(request)
     _check_mapping(change)
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         before = await store.lock_model(tx, name)
         check_sources(parts, patched(before.config, change))
         return _out(parts, await catalog.patch(tx, name, change, operator.name, expects=seen_revision(if_match)))
@@ -158,7 +161,7 @@ for _path, _name in (
 @router.delete("/api/models/config/{name:path}")
 async def delete_model(parts: PartsIn, operator: OperateIn, name: NameIn, if_match: IfMatch = None) -> SavedOut:
     """Forget a model at once: its replicas end, and every node that has its files removes them, when it is there."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         saved = await catalog.forget(tx, name, operator.name, expects=seen_revision(if_match))
     return saved_out(saved, f"Model {saved.model.name} is gone; {counted(saved.stopped)}.")
 
@@ -192,7 +195,7 @@ async def roll_back(
     parts: PartsIn, operator: OperateIn, name: NameIn, body: RollbackIn, if_match: IfMatch = None
 ) -> SavedOut:
     """A new revision with the content of an old one."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         expects = seen_revision(if_match)
         return _out(parts, await catalog.roll_back(tx, name, body.revision, operator.name, expects=expects))
 
@@ -200,7 +203,7 @@ async def roll_back(
 @router.post("/api/models/rename")
 async def rename(parts: PartsIn, operator: OperateIn, body: RenameIn) -> list[SavedOut]:
     """Give models other names, all or none; two may swap. Engines that answer to an old name end."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, *body.names, *body.names.values()) as tx:
         return [saved_out(one) for one in await catalog.rename(tx, body.names, operator.name)]
 
 
@@ -209,14 +212,14 @@ async def toggle_state(
     parts: PartsIn, operator: OperateIn, name: NameIn, action: Literal["enable", "disable"]
 ) -> SavedOut:
     """A disabled model takes no requests, and its replicas end."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         return saved_out(await catalog.set_enabled(tx, name, operator.name, enabled=action == "enable"))
 
 
 @router.put("/models/toggle-pinned/{name:path}/{action}")
 async def toggle_pinned(parts: PartsIn, operator: OperateIn, name: NameIn, action: Literal["pin", "unpin"]) -> SavedOut:
     """A pinned model is never evicted and never scaled to zero."""
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name) as tx:
         return saved_out(await catalog.set_pinned(tx, name, operator.name, pinned=action == "pin"))
 
 
@@ -228,7 +231,7 @@ async def edit(
     written = await document_of(request)
     _check_mapping(written)
     said = written.get("name")
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, name, *([said] if isinstance(said, str) else [])) as tx:
         before = await store.lock_model(tx, name)
         expects = seen_revision(if_match)
         new = said if isinstance(said, str) and said != name else before.name
@@ -251,7 +254,9 @@ async def import_model(request: Request, parts: PartsIn, operator: OperateIn) ->
         saved = await catalog.put(tx, config, operator.name, note="imported")
         return 201 if saved.is_new else 200, _out(parts, saved).model_dump_json().encode()
 
-    return await once_as(request, parts.database, operator, work)
+    answer = await once_as(request, parts.database, operator, work)
+    await serve_as_changed(parts, [config.name])
+    return answer
 
 
 def _read(parts: Parts, written: Any, name: str = "") -> ModelConfig:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from corral.api.models.bodies import check_sources, document_of
+from corral.api.models.bodies import check_sources, document_of, serve_as_changed
 from corral.api.parts import OperateIn, PartsIn
 from corral.models import fleet
 from corral.policy.models.fleetfile import from_mapping, to_mapping
@@ -48,6 +48,8 @@ async def apply_fleet(
         check_sources(parts, config)
     work = fleet.plan if plan else fleet.apply
     steps = await work(parts.database, wanted, operator.name, prunes=prune)
+    if not plan:
+        await serve_as_changed(parts, {one.name for one in steps})
     return FleetOut(
         plan=plan,
         steps=[

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from corral.api.backends.first_fetch import wait_for_galleries
 from corral.api.backends.fleet import job_out
 from corral.api.idempotency import once_as
-from corral.api.models.bodies import EntryIn, NameIn, check_sources, warnings_of
+from corral.api.models.bodies import EntryIn, NameIn, check_sources, serve_as_changed, warnings_of
 from corral.api.models.loads import asked_out
 from corral.api.operations.views import as_json
 from corral.api.parts import OperateIn, Parts, PartsIn
@@ -158,7 +158,9 @@ async def _ask(asked: _Asked, config: ModelConfig, warnings: list[str]) -> Respo
         admitted = await operations.admit_in(tx, wanted, asked.actor.name)
         return 202, as_json(_asked_out(admitted, warnings))
 
-    return await once_as(asked.request, parts.database, asked.actor, work)
+    answer = await once_as(asked.request, parts.database, asked.actor, work)
+    await serve_as_changed(parts, [config.name])
+    return answer
 
 
 async def _plan(parts: Parts, config: ModelConfig, warnings: list[str], *, checks: bool = False) -> Response:
@@ -221,8 +223,9 @@ for _path, _name in (
 
 
 def _asked_out(admitted: Admitted, warnings: list[str]) -> AskedModelOut:
-    sentence = _DOING[admitted.operation.kind].format(admitted.operation.subject)
-    out = asked_out(admitted, "" if admitted.is_duplicate else sentence)
+    # What was joined may be a load, which fetches the files as well.
+    sentence = "" if admitted.is_duplicate else _DOING[admitted.operation.kind].format(admitted.operation.subject)
+    out = asked_out(admitted, sentence)
     return out.model_copy(update={"warnings": warnings})
 
 

@@ -36,6 +36,7 @@ from corral.loading.service import Loading, LoadingOptions, LoadingWorld
 from corral.operations.deltas import Deltas
 from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
 from corral.ports.library import FetchReport
+from corral.reconcile.upkeep import Presence
 from corral.store import models as model_store
 from corral.store.database import Database
 from tests.operations.driving import TURNS_MAX, SteppingClock
@@ -237,6 +238,8 @@ class LoadFrontend:
         self.clock = SteppingClock()
         self.library = FakeLibrary(database)
         self.deltas = Deltas(self.bus, name)
+        row = {"id": name, "host": "127.0.0.1", "port": 1, "pid": 1, "version": "0.0.1"}
+        self.presence = Presence(database, row, lambda: self.bus.is_connected)
         self.loading = Loading(
             LoadingWorld(
                 database=database,
@@ -246,6 +249,7 @@ class LoadFrontend:
                 catalog=catalog(database),
                 library=self.library,
                 credentials=CREDENTIALS,
+                leaves_to_peers=self.presence.leaves_to_peers,
             ),
             LoadingOptions(frontend_id=name, **options),
         )
@@ -258,6 +262,7 @@ class LoadFrontend:
                 rng=random.Random(1),
                 catalog=catalog(database),
                 is_leader=lambda: False,
+                leaves_to_peers=self.presence.leaves_to_peers,
                 others={"model": self.loading.pool},
             ),
             DispatchOptions(frontend_id=name),

@@ -364,3 +364,41 @@ async def test_a_model_that_is_made_again_does_not_lose_its_new_files_to_an_old_
     await ask(frontend)
     await frontend.turn()
     assert await sql(database, "SELECT 1 FROM model_removals") == []
+
+
+@pytest.mark.behaviour("FLT-71")
+async def test_frontend_off_the_bus_leaves_the_end_of_a_process_to_a_peer(database: Database, hub: Hub) -> None:
+    (one,) = await machines(database, hub, "a")
+    cut_off, peer = [await LoadFrontend(database, hub, name).plug_in() for name in ("frontend-1", "frontend-2")]
+    try:
+        await peer.presence.tick()
+        await cut_off.presence.tick()
+        cut_off.bus.unplug()
+        await mark(database, await loaded(database, one))
+        await due_now(database)
+        assert await cut_off.loading.stopper.tick() == 0
+        assert await peer.loading.stopper.tick() == 1
+        await peer.loading.stopper.idle()
+        assert (one.processes, await rows(database)) == ({}, [])
+    finally:
+        for each in (cut_off, peer):
+            await each.close()
+
+
+@pytest.mark.behaviour("FLT-71")
+async def test_cold_model_asked_at_a_frontend_off_the_bus_is_loaded_by_a_peer(database: Database, hub: Hub) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    cut_off, peer = [await LoadFrontend(database, hub, name).plug_in() for name in ("frontend-1", "frontend-2")]
+    try:
+        await peer.presence.tick()
+        await cut_off.presence.tick()
+        cut_off.bus.unplug()
+        operation = await ask(cut_off, if_cold=True)
+        await cut_off.turn()
+        await peer.run()
+        assert (await read(database, operation)).owner == "frontend-2"
+        assert [load.model for load in one.loads] == ["chat"]
+    finally:
+        for each in (cut_off, peer):
+            await each.close()

@@ -14,6 +14,7 @@ from corral.domain.operation import Operation, Strategy, Target
 from corral.operations.deltas import Deltas
 from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
 from corral.operations.request import Asked
+from corral.reconcile.upkeep import Presence
 from corral.store import assignments as assignment_store
 from corral.store.database import Database
 from tests.operations.fake_bus import FakeBus, FakeWorker, Hub
@@ -43,6 +44,8 @@ class Driver:
         self.clock = SteppingClock()
         self.deltas = Deltas(self.bus, name)
         self.builds: Any = catalog(database)
+        row = {"id": name, "host": "127.0.0.1", "port": 1, "pid": 1, "version": "0.0.1"}
+        self.presence = Presence(database, row, lambda: self.bus.is_connected)
         self.dispatcher = Dispatcher(
             DispatchWorld(
                 database=database,
@@ -52,6 +55,7 @@ class Driver:
                 rng=random.Random(1),
                 catalog=self.builds,
                 is_leader=lambda: is_leader,
+                leaves_to_peers=self.presence.leaves_to_peers,
             ),
             DispatchOptions(frontend_id=name, **options),
             self.deltas,

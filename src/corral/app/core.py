@@ -119,7 +119,14 @@ class Core:
         self.metrics = Metrics()
         # The secret of a key that was made at the very first start; whoever runs the process shows it once.
         self.first_key: str | None = None
-        self.leader = Leader(world.database, world.clock, options.frontend_id, options.leader_lease_s)
+        self._presence = Presence(world.database, self._row(), lambda: world.bus.is_connected)
+        self.leader = Leader(
+            world.database,
+            world.clock,
+            options.frontend_id,
+            options.leader_lease_s,
+            may_lead=lambda: not self._presence.leaves_to_peers(),
+        )
         self.directory = Directory(world.database, world.clock)
         self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
         pace = refreshing.Pace(every_s=options.gallery_interval_s)
@@ -151,7 +158,6 @@ class Core:
         self.feed = Feed(world.database, self._follow, self._reread, ahead)
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
-        self._presence = Presence(world.database, self._row())
         self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s, options.usage_retention_s)
         self.replicas = ReplicaCheck(world.database, self.leader, self.loading.ask_running)
         self.scaling = Scaling(world.database, self.leader, self._ask_for, idle_s=options.model_idle_s)
@@ -333,6 +339,7 @@ class Core:
                 rng=world.rng,
                 catalog=self.catalog,
                 is_leader=self.leader.is_leader,
+                leaves_to_peers=self._presence.leaves_to_peers,
                 others={"model": self.loading.pool},
                 numbers=self.metrics,
                 on_crash=self._on_crash,
@@ -355,6 +362,7 @@ class Core:
                 library=self.library,
                 credentials=world.credentials,
                 numbers=self.metrics,
+                leaves_to_peers=self._presence.leaves_to_peers,
                 on_crash=self._on_crash,
             ),
             LoadingOptions(
@@ -537,7 +545,11 @@ class Core:
         return taken
 
     def _look_at_bus(self) -> None:
+        had_bus = self.health.bus is None
         self.health.saw_bus(is_connected=self._world.bus.is_connected)
+        if had_bus != (self.health.bus is None):
+            # The peers are to know it, and this frontend whom it can leave its work to.
+            self.presence_loop.wake()
 
     async def _ask_for(self, wish: scaling.Wish) -> OperationId:
         wanted = Wanted(
@@ -576,6 +588,7 @@ class Core:
 
     async def _on_reconnect(self) -> None:
         self.feed_loop.wake()
+        self.presence_loop.wake()
         await self.dispatcher.on_reconnect()
 
     async def _flush(self) -> None:

@@ -36,8 +36,14 @@ LONGEST_PAUSE_S = 600.0
 
 class Remover:
     def __init__(
-        self, database: Database, bus: Bus, *, on_crash: Callable[[BaseException], None] | None = None
+        self,
+        database: Database,
+        bus: Bus,
+        *,
+        leaves_to_peers: Callable[[], bool] = lambda: False,
+        on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
+        self._leaves_to_peers = leaves_to_peers
         self._database = database
         self._bus = bus
         self._tasks = Tasks("remover", on_crash)
@@ -46,7 +52,7 @@ class Remover:
     async def tick(self) -> int:
         """Ask for what is due; how many debts that are."""
         free = AT_A_TIME - len(self._tasks)
-        if free <= 0 or not self._pace.is_due():
+        if free <= 0 or self._leaves_to_peers() or not self._pace.is_due():
             return 0
         async with self._database.transaction() as tx:
             due = await store.claim_removals(tx, limit=free, lease_s=LEASE_S)

@@ -63,6 +63,8 @@ class LoadingWorld:
     library: ModelLibrary
     credentials: BusCredentials | None = None
     numbers: Numbers = field(default_factory=Uncounted)
+    # Whether this frontend cannot reach workers and a peer can.
+    leaves_to_peers: Callable[[], bool] = lambda: False
     on_crash: Callable[[BaseException], None] | None = None
 
 
@@ -85,8 +87,9 @@ class Loading:
         self.loads = Loads(world.database, world.ids)
         self.placer = Placer(world.catalog, world.ids, options.place)
         self.fetches = Fetches(world.library, world.clock, on_crash=world.on_crash)
-        self.stopper = Stopper(world.database, world.bus, on_crash=world.on_crash)
-        self.remover = Remover(world.database, world.bus, on_crash=world.on_crash)
+        leaves = world.leaves_to_peers
+        self.stopper = Stopper(world.database, world.bus, leaves_to_peers=leaves, on_crash=world.on_crash)
+        self.remover = Remover(world.database, world.bus, leaves_to_peers=leaves, on_crash=world.on_crash)
         self._tickets = LoadTickets(credentials=world.credentials)
         self.pool = self._make_pool(options)
         self._wake_stops: Callable[[], None] = lambda: None
@@ -119,6 +122,7 @@ class Loading:
                 frontend_id=options.frontend_id,
             ),
             listener=listener,
+            is_busy_with=self.fetches.is_wanted_by,
         )
 
     def connect(

@@ -36,8 +36,14 @@ _BACK = ("node.alive", "node.returned", "node.bus_changed")
 
 class Stopper:
     def __init__(
-        self, database: Database, bus: Bus, *, on_crash: Callable[[BaseException], None] | None = None
+        self,
+        database: Database,
+        bus: Bus,
+        *,
+        leaves_to_peers: Callable[[], bool] = lambda: False,
+        on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
+        self._leaves_to_peers = leaves_to_peers
         self._database = database
         self._bus = bus
         self._tasks = Tasks("stopper", on_crash)
@@ -46,7 +52,7 @@ class Stopper:
     async def tick(self) -> int:
         """Begin to end what is due; how many that are. One worker that does not answer holds up nobody else."""
         free = AT_A_TIME - len(self._tasks)
-        if free <= 0 or not self._pace.is_due():
+        if free <= 0 or self._leaves_to_peers() or not self._pace.is_due():
             return 0
         async with self._database.transaction() as tx:
             stops = await store.claim_stops(tx, limit=free, lease_s=LEASE_S)

@@ -2,8 +2,9 @@
 
 It runs on every frontend. The row says who holds an operation; memory here only says when to look at it next, so a
 dispatcher that dies loses nothing. Guarantees: steps of one pool never wait for those of another, and an operation that
-waits for its workers holds no place in a pool; a step that fails ends its own operation at most. Limit: a frontend that
-is killed keeps its operations until their lease runs out, 30 s.
+waits for its workers holds no place in a pool; a step that fails ends its own operation at most. A frontend that is off
+the bus while a peer is on it claims nothing, and hands over what it holds after three seconds, except for what it is
+fetching. Limit: a frontend that is killed keeps its operations until their lease runs out, 30 s.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ log = structlog.get_logger(__name__)
 OWNERS_MAX = 5
 # When a step could do nothing, or PostgreSQL did not answer.
 TRY_AGAIN_S = 1.0
+# So long a frontend may be off the bus before it hands over what it holds: a reconnect takes less.
+OFF_BUS_S = 3.0
 # Events that may mean work for a dispatcher.
 _CALLS = ("operation.", "assignment.", "node.alive", "node.bus_changed", "node.backends_changed", "node.removed")
 _FINAL = frozenset(state for state in JobState if state.is_final)
@@ -69,6 +72,8 @@ class DispatchWorld:
     rng: Random
     catalog: Builds
     is_leader: Callable[[], bool]
+    # Whether this frontend cannot reach workers and a peer can.
+    leaves_to_peers: Callable[[], bool] = lambda: False
     # What drives operations that are not about backends, by pool. A pool that is not here is left to other frontends.
     others: Mapping[str, Pool] = field(default_factory=lambda: MappingProxyType({}))
     numbers: Numbers = field(default_factory=Uncounted)
@@ -94,6 +99,8 @@ class Dispatcher:
         self._options = options
         self._deltas = deltas
         self._held: dict[OperationId, _Held] = {}
+        # Since when what needs workers is left to peers.
+        self._off_bus_since: float | None = None
         self._tasks = Tasks("dispatcher", world.on_crash)
         backends = Stepper(
             database=world.database,
@@ -162,15 +169,39 @@ class Dispatcher:
 
     async def tick(self) -> int:
         """Take what is due and start steps; how many were started."""
-        started = 0
+        started, leaves = 0, self._world.leaves_to_peers()
+        if leaves:
+            await self._hand_over_to_peers()
+        else:
+            self._off_bus_since = None
         for pool, size in self._options.pools.items():
             if pool not in self._steps:
                 continue
             free = size - sum(held.is_stepping for held in self._held.values() if held.pool == pool)
             if free > 0:
-                await self._claim(pool, free)
+                if not leaves:
+                    await self._claim(pool, free)
                 started += self._start_steps(pool, free)
         return started
+
+    async def _hand_over_to_peers(self) -> None:
+        """Give back what is held once this has lasted; what a step is at follows with the next pass."""
+        if self._off_bus_since is None:
+            self._off_bus_since = self._now()
+        if self._now() - self._off_bus_since < OFF_BUS_S:
+            return
+        left = [key for key, held in self._held.items() if not held.is_stepping and not self._is_busy_with(held)]
+        if not left:
+            return
+        log.warning("this frontend is off the bus: its operations are handed over", operations=left)
+        async with self._world.database.transaction() as tx:
+            await store.hand_over(tx, self._options.frontend_id, left)
+        for key in left:
+            del self._held[key]
+
+    def _is_busy_with(self, held: _Held) -> bool:
+        pool = self._world.others.get(held.pool)
+        return pool is not None and pool.is_busy_with(held.hold.id)
 
     async def idle(self) -> None:
         """Return when no step runs."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from corral.bus.messages import OperationDelta
 from corral.domain.errors import CorralError, Unavailable
 from corral.domain.node import Node, NodeId
-from corral.domain.operation import OPEN, Fault, JobId, Operation, OperationState, TargetState
+from corral.domain.operation import OPEN, Fault, JobId, Operation, OperationId, OperationState, TargetState
 from corral.operations.apply import Teller, Told
 from corral.operations.hearing import Listener, Said, delta_of, note, take_in
 from corral.operations.planning import Builds, plan
@@ -70,6 +70,8 @@ class Pool:
 
     steps: Steps
     listener: Listener
+    # Whether this frontend does something for an operation that a peer would have to begin anew.
+    is_busy_with: Callable[[OperationId], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

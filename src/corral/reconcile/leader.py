@@ -1,10 +1,13 @@
 """Which frontend runs the loops that must run once: a lease with a term that grows.
 
-Guarantee: a write that is fenced by `Leader.fence` happens only while this very term holds. Limit: `is_leader` is an
+Guarantee: a write that is fenced by `Leader.fence` happens only while this very term holds. A frontend that may not
+lead, because a peer reaches the workers and it does not, gives the lease back and takes none. Limit: `is_leader` is an
 optimisation; between a look at it and the write the lease may be gone, which is what the fence is for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from corral.domain.cluster import Lease
 from corral.domain.errors import LeaseLost
@@ -17,7 +20,15 @@ LEASE_NAME = "leader"
 
 
 class Leader:
-    def __init__(self, database: Database, clock: Clock, frontend_id: str, lease_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        frontend_id: str,
+        lease_s: float,
+        may_lead: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._may_lead = may_lead
         self._database = database
         self._clock = clock
         self._frontend_id = frontend_id
@@ -45,6 +56,12 @@ class Leader:
         """Renew what is held, or try to take it."""
         # Measured from before the statement: the database may have granted it any time after this.
         started = self._clock.monotonic()
+        if not self._may_lead():
+            await self.release()
+            async with self._database.transaction() as tx:
+                if await store.is_lease_held(tx, LEASE_NAME):
+                    self._led_monotonic = started
+            return None
         if self._held is not None:
             try:
                 async with self._database.transaction() as tx:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +29,26 @@ USAGE_KEPT_S = 400 * DAY_S
 
 
 class Presence:
-    """The row that says: this frontend is here."""
+    """The row that says: this frontend is here, and whether it is on the bus.
 
-    def __init__(self, database: Database, row: dict[str, Any]) -> None:
+    Guarantee: work that needs workers is left to peers only while one of them is known to be on the bus. When NATS is
+    away from everybody, nobody leaves it to anybody.
+    """
+
+    def __init__(self, database: Database, row: dict[str, Any], is_on_bus: Callable[[], bool] = lambda: False) -> None:
         self._database = database
         self._row = row
+        self._is_on_bus = is_on_bus
+        self._has_peer_on_bus = False
+
+    def leaves_to_peers(self) -> bool:
+        """Return True while this frontend is off the bus and a peer is on it: the peer reaches the workers."""
+        return self._has_peer_on_bus and not self._is_on_bus()
 
     async def tick(self) -> None:
         async with self._database.transaction() as tx:
-            await cluster_store.put_frontend(tx, self._row)
+            await cluster_store.put_frontend(tx, self._row | {"bus_ok": self._is_on_bus()})
+            self._has_peer_on_bus = await cluster_store.has_peer_on_bus(tx, self._row["id"], FRONTEND_ALIVE_S)
 
     async def withdraw(self) -> None:
         async with self._database.transaction() as tx:

@@ -157,13 +157,16 @@ async def renew(tx: Transaction, owner: str, holds: Collection[Hold], lease_s: f
 
 
 _HAND_OVER = text("""
-    UPDATE operations SET owner = NULL, lease_until = NULL, due_at = corral_now() WHERE owner = :owner
+    UPDATE operations SET owner = NULL, lease_until = NULL, due_at = corral_now()
+     WHERE id IN (SELECT o.id FROM operations o
+                   WHERE o.owner = :owner AND (CAST(:only AS uuid[]) IS NULL OR o.id = ANY(CAST(:only AS uuid[])))
+                   ORDER BY o.id FOR UPDATE)
 """)
 
 
-async def hand_over(tx: Transaction, owner: str) -> None:
-    """Give everything back at once: the next owner need not wait for the lease to run out."""
-    await tx.execute(_HAND_OVER, {"owner": owner})
+async def hand_over(tx: Transaction, owner: str, only: Collection[OperationId] | None = None) -> None:
+    """Give back everything, or only these operations: the next owner need not wait for the lease to run out."""
+    await tx.execute(_HAND_OVER, {"owner": owner, "only": None if only is None else list(only)})
 
 
 def _held(holds: Collection[Hold]) -> str:

@@ -263,6 +263,8 @@ frontends = Table(
     Column("version", String(64), nullable=False),
     Column("started_at", TIME, nullable=False, server_default=NOW),
     Column("seen_at", TIME, nullable=False, server_default=NOW),
+    # Whether it was connected to NATS when it was last seen; absent from frontends that do not say.
+    Column("bus_ok", Boolean),
 )
 
 outbox = Table(

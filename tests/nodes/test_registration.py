@@ -130,6 +130,26 @@ async def test_registering_again_with_the_same_boot_keeps_the_replicas(frontend:
     assert await removals(node) == []
 
 
+@pytest.mark.behaviour("WRK-20")
+async def test_heartbeat_of_a_removed_node_is_told_of_the_removal_and_that_of_an_unknown_one_is_not(
+    frontend: RunningFrontend,
+) -> None:
+    node, forgotten = await joined(frontend), await joined(frontend, "forgotten")
+    status, answer = await frontend.call("DELETE", f"/api/nodes/{node.id}")
+    assert status in (200, 204), answer
+    await frontend.core.feed.tick()
+    for _ in range(2):
+        status, answer = await node.heartbeat()
+        assert (status, answer["error"]["code"]) == (404, "node_not_found")
+        assert answer["error"]["details"] == {"is_removed": True}
+    # As in a database that was put back from before the node joined.
+    async with frontend.database.transaction() as tx:
+        await tx.execute(text("DELETE FROM nodes WHERE name = 'forgotten'"))
+    await frontend.core.directory.load()
+    status, answer = await forgotten.heartbeat()
+    assert (status, answer["error"]["details"]) == (404, {})
+
+
 @pytest.mark.behaviour("NODE-8")
 @pytest.mark.parametrize(
     ("token", "code"), [(None, "join_token_missing"), ("cj_wrong", "join_token_unknown"), ("", "join_token_missing")]

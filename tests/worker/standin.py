@@ -62,6 +62,8 @@ class PretendFrontend:
     minted: int = 0
     reports: list[BackendsReportIn] = field(default_factory=list)
     holdings: list[HoldingsIn] = field(default_factory=list)
+    # Ids of nodes of which it knows that they were removed.
+    removed: set[str] = field(default_factory=set)
 
     def times(self, call: str) -> list[float]:
         return [at for at, name in self.calls if name == call]
@@ -71,6 +73,12 @@ class PretendFrontend:
         return node
 
     def remove(self, node: PretendNode) -> None:
+        """As an admin does."""
+        self.lose(node)
+        self.removed.add(node.id)
+
+    def lose(self, node: PretendNode) -> None:
+        """As after a restore of an older database."""
         del self.nodes[node.name]
 
     async def register(self, wish: RegisterIn) -> RegisterOut:
@@ -156,7 +164,8 @@ class PretendFrontend:
         for node in self.nodes.values():
             if node.id == node_id:
                 return node
-        raise NotFound("This node is not registered here.", code="node_not_found")
+        details = {"is_removed": True} if node_id in self.removed else {}
+        raise NotFound("This node is not registered here.", code="node_not_found", details=details)
 
     def _mint(self) -> str:
         self.minted += 1

@@ -20,6 +20,7 @@ from corral.bus.messages import (
 )
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound
 from corral.domain.node import NodeType
+from corral.domain.operation import Phase
 from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.model_files import delete_model
 from tests.simulation.chance import chance
@@ -290,6 +291,75 @@ class NotedDuties:
 
     def registered(self) -> None:
         self.said.append("registered")
+
+    async def removed(self) -> None:
+        self.said.append("removed")
+
+
+@pytest.mark.behaviour("WRK-20")
+def test_worker_whose_node_was_removed_ends_its_work_once_and_before_it_registers_again():
+    duties = NotedDuties()
+
+    async def story(scene: Scene) -> None:
+        scene.duties = duties
+        await scene.member()
+        tokens, scene.frontend.tokens = scene.frontend.tokens, set()
+        scene.frontend.remove(scene.frontend.only_node())
+        await scene.clock.sleep(600)
+        assert duties.said.count("removed") == 1
+        scene.frontend.tokens = tokens
+        await scene.until(lambda: duties.said.count("registered") == 2)
+        assert duties.said.count("removed") == 1
+
+    play_membership(story)
+
+
+@pytest.mark.behaviour("WRK-20")
+def test_worker_that_was_away_when_its_node_was_removed_ends_its_work_when_it_is_started():
+    duties = NotedDuties()
+
+    async def story(scene: Scene) -> None:
+        scene.duties = duties
+        first = await scene.member()
+        await first.stop()
+        scene.frontend.tokens.clear()
+        scene.frontend.remove(scene.frontend.only_node())
+        assert "removed" not in duties.said
+        await scene.started(token=None)
+        await scene.until(lambda: "removed" in duties.said, 60)
+
+    play_membership(story)
+
+
+@pytest.mark.behaviour("WRK-20")
+def test_worker_whose_node_is_merely_not_known_goes_on_with_its_work():
+    duties = NotedDuties()
+
+    async def story(scene: Scene) -> None:
+        scene.duties = duties
+        await scene.member()
+        scene.frontend.tokens.clear()
+        scene.frontend.lose(scene.frontend.only_node())
+        await scene.clock.sleep(600)
+        scene.frontend.is_away = True
+        await scene.clock.sleep(600)
+        assert "removed" not in duties.said
+
+    play_membership(story)
+
+
+@pytest.mark.behaviour("WRK-20")
+def test_removal_of_the_node_ends_engines_and_throws_away_jobs_under_way():
+    async def story(scene: JobScene) -> None:
+        scene.processes.run("qwen#0", CPU)
+        scene.installer.gates.hold(CPU, Phase.CHECKING)
+        await scene.install("j1", 1)
+        await scene.until(lambda: scene.installer.gates.has_reached(CPU, Phase.CHECKING))
+        await scene.commands.removed()
+        ended = await scene.end_of("j1")
+        assert (ended.state, scene.processes.table) == ("cancelled", {})
+
+    play(story)
 
 
 def test_duties_begin_before_the_bus_and_are_told_of_every_place():

@@ -48,6 +48,8 @@ class Directory:
         self._holders: dict[str, Holder] = {}
         self._sessions: dict[str, Holder] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
+        # Ids of nodes that are known to be removed.
+        self._removed: OrderedDict[str, None] = OrderedDict()
         # Readings do not overtake each other: an older one must not bring a revoked key or a removed node back.
         self._key_reading = asyncio.Lock()
         self._node_reading = asyncio.Lock()
@@ -162,10 +164,26 @@ class Directory:
             return entry
         self._refuse(hashed)
         if entry is None:
+            # Only a removal that the registry remembers is told as one: after an outage or with an older database a
+            # worker must not take "not known" for it.
             raise NotFound(
-                "This node is not registered here.", hint="Register again with a join token.", code="node_not_found"
+                "This node is not registered here.",
+                hint="Register again with a join token.",
+                code="node_not_found",
+                details={"is_removed": True} if await self._was_removed(node_id) else {},
             )
         raise NotAuthenticated(f"That is not the credential of node {entry.name}.", code="node_credential_wrong")
+
+    async def _was_removed(self, node_id: str) -> bool:
+        """Whether an admin has removed the node; from memory after the first look."""
+        if node_id not in self._removed:
+            async with self._database.transaction() as tx:
+                if not await node_store.was_removed(tx, node_id):
+                    return False
+            self._removed[node_id] = None
+            while len(self._removed) > REFUSALS_MAX:
+                self._removed.popitem(last=False)
+        return True
 
     async def _reload_node(self, node_id: str) -> NodeEntry | None:
         await self._reload_nodes({node_id})

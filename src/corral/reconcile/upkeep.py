@@ -9,6 +9,7 @@ from typing import Any
 from corral.reconcile.leader import Leader
 from corral.store import access as access_store
 from corral.store import cluster as cluster_store
+from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store import usage as usage_store
@@ -21,6 +22,7 @@ FRONTEND_ALIVE_S = 20.0
 FRONTEND_KEPT_S = 3600.0
 ANSWERS_KEPT_S = DAY_S
 AUDIT_KEPT_S = 365 * DAY_S
+REMOVED_NODES_KEPT_S = 365 * DAY_S
 # The record of operations: so long, and so many.
 OPERATIONS_KEPT_S = 30 * DAY_S
 OPERATIONS_KEPT = 5000
@@ -63,6 +65,7 @@ class Pruned:
     frontends: int
     operations: int
     usage: int
+    removed_nodes: int
 
 
 class Pruner:
@@ -84,4 +87,5 @@ class Pruner:
                 frontends=await cluster_store.prune_frontends(tx, FRONTEND_KEPT_S),
                 operations=await operation_store.prune(tx, age_s=OPERATIONS_KEPT_S, most=OPERATIONS_KEPT),
                 usage=await usage_store.prune(tx, self._usage_retention_s),
+                removed_nodes=await node_store.prune_removed(tx, REMOVED_NODES_KEPT_S),
             )

@@ -14,7 +14,7 @@ from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
 from corral.store.database import Transaction, as_uuid, is_storable
 from corral.store.model_schema import replica_use
-from corral.store.schema import NOW, node_labels, nodes, replicas, reservations
+from corral.store.schema import NOW, node_labels, nodes, removed_nodes, replicas, reservations
 
 HARDWARE_COLUMNS = tuple(field.name for field in fields(Hardware))
 # Whose label counts when several give the same key.
@@ -284,7 +284,22 @@ async def set_bus(tx: Transaction, node_id: NodeId, *, is_on_bus: bool | None) -
 
 
 async def delete_node(tx: Transaction, node_id: NodeId) -> None:
+    """Remove the node and remember that it was removed."""
     await tx.execute(delete(nodes).where(nodes.c.id == node_id))
+    await tx.execute(insert(removed_nodes).values(id=node_id).on_conflict_do_nothing())
+
+
+async def was_removed(tx: Transaction, node_id: str) -> bool:
+    """Whether an admin has removed the node of this id."""
+    known = as_uuid(node_id)
+    found = select(removed_nodes.c.id).where(removed_nodes.c.id == known)
+    return known is not None and (await tx.execute(found)).one_or_none() is not None
+
+
+async def prune_removed(tx: Transaction, age_s: float) -> int:
+    """Forget removals that are older than this."""
+    oldest = func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, age_s)
+    return (await tx.execute(delete(removed_nodes).where(removed_nodes.c.removed_at < oldest))).rowcount
 
 
 async def replace_labels(tx: Transaction, node_id: NodeId, source: LabelSource, labels: Mapping[str, str]) -> None:

@@ -242,6 +242,15 @@ api_keys = Table(
     CheckConstraint("scope IN ('admin', 'operate', 'infer')", name="scope"),
 )
 
+# Nodes that an admin has removed: the worker of one that asks is told so. A database from before the removal knows
+# nothing of it, and tells nobody to end anything.
+removed_nodes = Table(
+    "removed_nodes",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("removed_at", TIME, nullable=False, server_default=NOW),
+)
+
 leases = Table(
     "leases",
     metadata,

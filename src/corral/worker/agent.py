@@ -21,7 +21,7 @@ import structlog
 from pydantic import ValidationError
 
 from corral.bus.messages import NodeDescription, RunningProcess
-from corral.domain.errors import InvalidRequest, Unavailable
+from corral.domain.errors import InvalidRequest, NotAuthenticated, Unavailable
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
@@ -40,6 +40,7 @@ from corral.worker.membership import (
     after_failed_heartbeat,
     after_failed_registration,
     registration_pause_s,
+    was_removed,
 )
 from corral.worker.readings import Readings
 from corral.worker.renewal import Renewal
@@ -106,6 +107,8 @@ class Agent:
         self._on_end = on_end
         self._place: Place | None = None
         self._is_ending = False
+        # The node whose engines and jobs were ended because it was removed.
+        self._removed_id: str | None = None
         self._refusals = 0
         self._started_at = around.clock.monotonic()
         self._report: Mapping[str, object] = {}
@@ -202,7 +205,7 @@ class Agent:
     async def _register(self) -> None:
         outcome = await attempt(self._ask_for_a_place)
         if isinstance(outcome, Failed):
-            self._refused(outcome.error)
+            await self._refused(outcome.error)
             return
         self._registering.over()
         await self._take_place(outcome.value)
@@ -238,11 +241,17 @@ class Agent:
             where = ".".join(str(part) for part in first["loc"])
             raise InvalidRequest(f"This worker cannot register: {where}: {first['msg']}.") from error
 
-    def _refused(self, error: Exception) -> None:
+    async def _refused(self, error: Exception) -> None:
         was_accepted = self._identity.is_accepted_as(self._profile.name, self._profile.frontend)
         if after_failed_registration(error, was_accepted=was_accepted) is Next.END:
             self._end(error)
             return
+        if isinstance(error, NotAuthenticated) and self._identity.node_id is not None:
+            # It may have been removed while this worker was away. A heartbeat is answered with what became of it.
+            own = Place(node_id=self._identity.node_id, is_approved=False)
+            asked = await attempt(lambda: self._send_heartbeat(own))
+            if isinstance(asked, Failed) and was_removed(asked.error):
+                await self._end_work_of_removed(own.node_id)
         self._registering.tell(error)
         self._refusals += 1
         # Much of it is chance: after an outage a whole cluster must not come back in step.
@@ -323,14 +332,27 @@ class Agent:
                 self._end(error)
             case Next.REGISTER:
                 log.warning("this node is not known any more; registering again", problem=str(error))
-                self._place = None
+                lost, self._place = self._place, None
                 await self.link.leave()
+                if lost is not None and was_removed(error):
+                    await self._end_work_of_removed(lost.node_id)
                 # Not at once: a frontend that takes every registration and no heartbeat must not be hammered.
                 self._refusals += 1
                 self._pace(registration_pause_s(self._refusals))
             case Next.AGAIN:
                 self._reporting.tell(error)
                 self._pace(HEARTBEAT_RETRY_S)
+
+    async def _end_work_of_removed(self, node_id: str) -> None:
+        """End engines and jobs of a node that an admin has removed, once; a registration may make it another node."""
+        if self._around.duties is None or self._removed_id == node_id:
+            return
+        log.warning("this node was removed from the cluster: its engines and jobs end", id=node_id)
+        outcome = await attempt(self._around.duties.removed)
+        if isinstance(outcome, Failed):
+            log.warning("not everything of the removed node has ended", problem=outcome.sentence)
+        else:
+            self._removed_id = node_id
 
     async def _approved(self, place: Place) -> None:
         log.info("approved", id=place.node_id)

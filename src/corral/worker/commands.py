@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import structlog
+
 from corral.bus import subjects
 from corral.bus.messages import (
     BackendCommand,
@@ -50,6 +52,8 @@ from corral.worker.work import Files, Installer, Processes
 MAX_LOG_LINES = 2000
 MAX_LOG_WAIT_S = 5.0
 # Under a megabyte in any case; a worker has tens.
+log = structlog.get_logger(__name__)
+
 MAX_BACKENDS = 500
 # The largest ones are what somebody wants to see.
 MAX_COLLECTED = 200
@@ -101,6 +105,14 @@ class BackendCommands:
     def registered(self) -> None:
         self._parts.reports.wake()
         self._parts.holdings.wake()
+
+    async def removed(self) -> None:
+        await self._parts.runner.abandon_jobs()
+        ended, survivors = await self._parts.processes.stop_backend(None)
+        if ended:
+            log.warning("the engines of the removed node were ended", keys=ended)
+        if survivors:
+            log.error("engines of the removed node could not be ended", keys=survivors)
 
     def _takes(self, kind: JobKind) -> TakesJob:
         async def take(delivery: Delivery[BackendCommand]) -> JobAccepted:

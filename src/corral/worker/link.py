@@ -73,6 +73,10 @@ class Duties(Protocol):
         """The node has a place that it did not have before."""
         ...
 
+    async def removed(self) -> None:
+        """The node was removed from the cluster: end what runs for it, and throw away what was begun."""
+        ...
+
 
 # The newest grant is asked for at every connect: the token changes, the node and the address do not.
 OpenBus = Callable[[Grant, Callable[[], Grant]], WorkerBus]

@@ -9,6 +9,9 @@
 
 A 401 ends a registration only if this machine was never accepted: a person is waiting for the sentence then. One that
 was accepted before has lost its place (removed, or a restored database) and waits for a valid token instead.
+
+A worker ends its engines and jobs only when a frontend says that the node was removed: `was_removed`. "Not known" alone
+may be an older database that was put back, and its engines go on.
 """
 
 from __future__ import annotations
@@ -66,6 +69,11 @@ def after_failed_heartbeat(error: Exception) -> Next:
     if isinstance(error, BootSuperseded):
         return Next.END
     return Next.REGISTER if isinstance(error, NotFound | NotAuthenticated) else Next.AGAIN
+
+
+def was_removed(error: Exception) -> bool:
+    """Whether a frontend says that an admin has removed the node."""
+    return isinstance(error, NotFound) and error.slug == "node_not_found" and error.details.get("is_removed") is True
 
 
 def registration_pause_s(failures: int) -> float:

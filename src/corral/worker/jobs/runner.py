@@ -161,12 +161,21 @@ class JobRunner:
         async with self._accepting:
             if self._memory.node_id is not None:
                 log.info("this machine is another node now; its unfinished jobs end", was=self._memory.node_id)
-                for job in self._memory.unfinished():
-                    job.ask_to_stop(Stop.CANCEL, keeps_partial=False)
-                    await self._checkpoint(job)
+                await self._cancel_unfinished()
                 self._memory.become(node_id)
             self._memory.node_id = node_id
             await self._remember()
+
+    async def abandon_jobs(self) -> None:
+        """Cancel every job that has not ended, because nobody wants it any more; what it has fetched goes."""
+        await self.until_loaded()
+        async with self._accepting:
+            await self._cancel_unfinished()
+
+    async def _cancel_unfinished(self) -> None:
+        for job in self._memory.unfinished():
+            job.ask_to_stop(Stop.CANCEL, keeps_partial=False)
+            await self._checkpoint(job)
 
     async def holdings(self, node_id: str) -> Holdings:
         """What is installed and what was removed. A generation that was told to another node is told as none."""

@@ -1,0 +1,26 @@
+"""A frontend says whether it is on the bus, and nodes that were removed are remembered."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+STATEMENTS = (
+    "ALTER TABLE frontends ADD COLUMN bus_ok boolean",
+    """
+    CREATE TABLE removed_nodes (
+        id uuid NOT NULL,
+        removed_at timestamptz DEFAULT corral_now() NOT NULL,
+        CONSTRAINT removed_nodes_pkey PRIMARY KEY (id)
+    )
+    """,
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)

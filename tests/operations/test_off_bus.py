@@ -90,7 +90,7 @@ async def test_leader_off_the_bus_gives_the_lead_to_a_peer_on_it(database: Datab
     cut_off, peer = await two_frontends(database, hub)
 
     def lead(frontend: Driver, name: str) -> Leader:
-        return Leader(database, frontend.clock, name, 15.0, may_lead=lambda: not frontend.presence.leaves_to_peers())
+        return Leader(database, frontend.clock, name, 15.0, frontend.presence.leaves_to_peers)
 
     first, second = lead(cut_off, "frontend-1"), lead(peer, "frontend-2")
     await first.tick()

@@ -8,12 +8,10 @@ reading catches it. While PostgreSQL is away, requests are served from what was 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from corral import __version__
 from corral.access.directory import FOLLOWED, Directory
 from corral.access.keys import ensure_first_key
 from corral.access.oidc import Oidc
@@ -119,14 +117,9 @@ class Core:
         self.metrics = Metrics()
         # The secret of a key that was made at the very first start; whoever runs the process shows it once.
         self.first_key: str | None = None
-        self._presence = Presence(world.database, self._row(), lambda: world.bus.is_connected)
-        self.leader = Leader(
-            world.database,
-            world.clock,
-            options.frontend_id,
-            options.leader_lease_s,
-            may_lead=lambda: not self._presence.leaves_to_peers(),
-        )
+        self._presence = Presence(world.database, options.frontend_row(), lambda: world.bus.is_connected)
+        leaves = self._presence.leaves_to_peers
+        self.leader = Leader(world.database, world.clock, options.frontend_id, options.leader_lease_s, leaves)
         self.directory = Directory(world.database, world.clock)
         self.catalog = Catalog(world.database, options.galleries, prefers_development=options.prefers_development)
         pace = refreshing.Pace(every_s=options.gallery_interval_s)
@@ -154,8 +147,7 @@ class Core:
         self.board = make_board(world, self.insight, options.frontend_id, lambda: self.parts)
         self.metering = self._make_metering()
         self.keeper = self._make_keeper()
-        ahead = LookAhead(prefixes=FOLLOWED, follower=self.directory.follow)
-        self.feed = Feed(world.database, self._follow, self._reread, ahead)
+        self.feed = Feed(world.database, self._follow, self._reread, LookAhead(FOLLOWED, self.directory.follow))
         self.heartbeats = HeartbeatBuffer(world.database, options.node_lease_s)
         self.liveness = LivenessCheck(world.database, self.leader, options.node_lease_s)
         self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s, options.usage_retention_s)
@@ -496,15 +488,6 @@ class Core:
             not_ready=self.not_ready,
         )
 
-    def _row(self) -> dict[str, object]:
-        return {
-            "id": self._options.frontend_id,
-            "host": self._options.host,
-            "port": self._options.port,
-            "pid": os.getpid(),
-            "version": __version__,
-        }
-
     async def _follow(self, events: Sequence[Event]) -> None:
         await self.directory.follow(events)
         await self.catalog.follow(events)
@@ -545,11 +528,8 @@ class Core:
         return taken
 
     def _look_at_bus(self) -> None:
-        had_bus = self.health.bus is None
-        self.health.saw_bus(is_connected=self._world.bus.is_connected)
-        if had_bus != (self.health.bus is None):
-            # The peers are to know it, and this frontend whom it can leave its work to.
-            self.presence_loop.wake()
+        if self.health.saw_bus(is_connected=self._world.bus.is_connected):
+            self.presence_loop.wake()  # The peers are to know it.
 
     async def _ask_for(self, wish: scaling.Wish) -> OperationId:
         wanted = Wanted(

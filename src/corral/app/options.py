@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corral import __version__
 from corral.access.oidc import OidcOptions
 from corral.app.no_engines import NoEngines
 from corral.app.no_network import NoNetwork, NoOrigins
@@ -97,6 +99,16 @@ class CoreOptions:
     usage_retention_s: float = 400 * 86400.0
     # All that this frontend was told, as admins may see it.
     settings: tuple[SettingOut, ...] = ()
+
+    def frontend_row(self) -> dict[str, object]:
+        """Return what the registry keeps of this frontend process."""
+        return {
+            "id": self.frontend_id,
+            "host": self.host,
+            "port": self.port,
+            "pid": os.getpid(),
+            "version": __version__,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

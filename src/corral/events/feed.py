@@ -32,7 +32,7 @@ class Quiet:
     """Nothing has happened for a while."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LookAhead:
     """A follower that may be told of an event before its turn, and again when its turn comes."""
 

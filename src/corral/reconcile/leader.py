@@ -26,9 +26,9 @@ class Leader:
         clock: Clock,
         frontend_id: str,
         lease_s: float,
-        may_lead: Callable[[], bool] = lambda: True,
+        leaves_to_peers: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._may_lead = may_lead
+        self._leaves_to_peers = leaves_to_peers
         self._database = database
         self._clock = clock
         self._frontend_id = frontend_id
@@ -56,7 +56,7 @@ class Leader:
         """Renew what is held, or try to take it."""
         # Measured from before the statement: the database may have granted it any time after this.
         started = self._clock.monotonic()
-        if not self._may_lead():
+        if self._leaves_to_peers():
             await self.release()
             async with self._database.transaction() as tx:
                 if await store.is_lease_held(tx, LEASE_NAME):

@@ -50,11 +50,14 @@ class Health:
         cause = str(error.details.get("cause", ""))
         self.store = Outage(since=self.store.since if self.store else self._clock.wall(), cause=cause)
 
-    def saw_bus(self, *, is_connected: bool) -> None:
+    def saw_bus(self, *, is_connected: bool) -> bool:
+        """Note whether this frontend is on the bus. Return True if that has changed."""
+        had_bus = self.bus is None
         if is_connected:
             self.bus = None
         elif self.bus is None:
             self.bus = Outage(since=self._clock.wall())
+        return had_bus is not is_connected
 
     def sentences(self, *, has_leader: bool = True) -> list[str]:
         """Empty when all is well."""

@@ -5141,6 +5141,12 @@ export interface components {
              * @default
              */
             http_address: string;
+            /**
+             * Is Running Known
+             * @description False while the worker still looks at the engines of its earlier process: no replica is removed, and its first report of holdings says which of them run.
+             * @default true
+             */
+            is_running_known: boolean;
             /** Labels */
             labels?: {
                 [key: string]: string;

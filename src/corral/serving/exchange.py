@@ -22,7 +22,7 @@ from corral.domain.answered import Answered, Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.policy.serving.breaker import Verdict, judge
 from corral.policy.serving.engine_errors import restate_error
-from corral.policy.serving.forms import EVENTS, LINES, RAW, WHOLE, read_head
+from corral.policy.serving.forms import EVENTS, KIND_JSON, LINES, RAW, WHOLE, read_head
 from corral.policy.serving.plausible import find_fault, find_fault_in_head, find_fault_in_stream, has_result
 from corral.ports.engines import EngineLost, EngineRefused, HeadLines
 from corral.runtime.guard import Failed, attempt, attempt_now
@@ -59,6 +59,8 @@ AGAIN_S = 0.1
 _NOT_OURS = 401
 # It takes no calls now.
 _NOT_NOW = 503
+# How most answers begin and end.
+_OPENS, _CLOSES = b"{}"
 # What an engine's own failures look like. Others say that it does not know the call at all.
 _TRIED_ELSEWHERE = frozenset({500, 502, 504})
 # Nothing between here and the client may keep events back.
@@ -162,7 +164,10 @@ class Exchange(ExchangeState):
             queue_s = self._queue_s
             lines += held.named + (((b"x-corral-queue-ms", b"%d" % (queue_s * 1000)),) if queue_s else _NO_QUEUE)
         self._head = lines
-        fault = find_fault_in_head(self._wish.call, status, self._kind, size_bytes) if status < 400 else ""
+        if status >= 400 or (status == 200 and self._kind == KIND_JSON and size_bytes):
+            # Most answers: JSON is expected by every call.
+            return True
+        fault = find_fault_in_head(self._wish.call, status, self._kind, size_bytes)
         if fault:
             self._reject(held, fault)
         return not fault
@@ -218,14 +223,15 @@ class Exchange(ExchangeState):
             status = self._restate_error()
             if status >= 500 and self._is_retried(held, status):
                 return
-        elif self._at != PASSING and self._is_unusable(held):
+        rest = b"".join(self._kept) if stream is None else stream.rest()
+        if status < 400 and self._at != PASSING and self._is_unusable(held, rest):
             return
         if reading is not None and self._at != PASSING and self._is_kept_back(held, reading):
             return
         total_s = self._gateway.clock.monotonic() - self._began
         if status < 400:
             queue_s = self._queue_s
-            if self._has_result():
+            if has_result(self._wish.call, rest) if stream is None and self._at != PASSING else self._has_events():
                 held.succeeded(total_s - queue_s, (self._first_byte_s or total_s) - queue_s)
             else:
                 # However fast it was.
@@ -235,7 +241,7 @@ class Exchange(ExchangeState):
         elif status != _NOT_NOW:
             held.failed()
         self._has_begun = self._at == PASSING
-        self._rest = rest = b"".join(self._kept) if stream is None else stream.rest()
+        self._rest = rest
         self._sent_bytes += len(rest)
         origin, code = blamed_by_status(status)
         self._gateway.end(self, self._end(status, origin, code, total_s, rest))
@@ -291,10 +297,10 @@ class Exchange(ExchangeState):
 
     # Whether an answer is one
 
-    def _is_unusable(self, held: Held) -> bool:
+    def _is_unusable(self, held: Held, whole: bytes) -> bool:
         """Whether an answer that is at its end is none. Nothing of it was passed on, so it is asked elsewhere then."""
-        stream = self._stream
-        whole = b"".join(self._kept) if stream is None else stream.rest()
+        if self._kind == KIND_JSON and whole and whole[0] == _OPENS and whole[-1] == _CLOSES:
+            return False
         if self._form == WHOLE:
             fault = find_fault(self._wish.call, self._kind, whole)
         else:
@@ -303,11 +309,9 @@ class Exchange(ExchangeState):
             self._reject(held, fault)
         return bool(fault)
 
-    def _has_result(self) -> bool:
-        """Whether the time that an answer took says something about its replica."""
-        if self._form != WHOLE:
-            return self._stream is None or self._stream.events > 0
-        return self._at == PASSING or has_result(self._wish.call, b"".join(self._kept))
+    def _has_events(self) -> bool:
+        """Whether an answer that is passed on as it comes has brought anything."""
+        return self._stream is None or self._stream.events > 0
 
     def _reject(self, held: Held, fault: str) -> None:
         """The engine's answer is none: a failure of its replica, and another one is asked."""

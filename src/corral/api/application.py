@@ -65,7 +65,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         title="Corral",
         version=__version__,
         summary="One inference service out of many machines.",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
         # A redirect would name whatever host the request names.
         redirect_slashes=False,

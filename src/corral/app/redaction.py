@@ -11,14 +11,16 @@ import re
 from collections.abc import Mapping
 
 MASK = "••••"
+# Longer than any traceback that an operator reads.
+TEXT_MAX = 32_768
 
 _TELLING_KEY = re.compile(r"password|passwd|token|secret|seed|credential|authorization|api_?key|admin_?key|jwt", re.I)
 # Keys that only speak about a secret: how many, which one, when it ends.
 _HARMLESS_KEY = re.compile(r"(_id|_ids|_name|_count|_ttl|_ttl_s|_at|_file|_path|_expires)$", re.I)
 # A password may hold a stray '/' or '#' although it should not; only in a web address those more likely end the host.
 _USERINFO = re.compile(
-    r"(?P<scheme>(?:https?|wss?)://)(?P<user>[^\s:/?#@]*)(?::(?P<password>[^\s/?#]*))?@"
-    r"|(?<![a-z0-9+.-])(?!(?:https?|wss?)://)(?P<scheme2>[a-z][a-z0-9+.-]*://)(?P<user2>[^\s:/?#@]*)(?::(?P<password2>\S*))?@",
+    r"(?P<scheme>(?:https?|wss?)://)(?P<user>[^\s:/?#@]{0,256})(?::(?P<password>[^\s/?#]{0,512}))?@"
+    r"|(?<![a-z0-9+.-])(?!(?:https?|wss?)://)(?P<scheme2>[a-z][a-z0-9+.-]{0,31}://)(?P<user2>[^\s:/?#@]{0,256})(?::(?P<password2>\S{0,512}))?@",
     re.I,
 )
 _PASSWORD_PARAMETER = re.compile(r"(?P<key>\b(?:password|sslpassword|token|api_?key)=)[^\s&;,'\"]+", re.I)
@@ -38,7 +40,10 @@ def _mask_userinfo(match: re.Match[str]) -> str:
 
 
 def redact_text(text: str) -> str:
-    """The text with everything masked that looks like a secret."""
+    """The text with everything masked that looks like a secret; a very long one is cut first."""
+    if len(text) > TEXT_MAX:
+        # What is cut off cannot leak, and a stranger's bad request must not keep the process busy with masking it.
+        text = f"{text[:TEXT_MAX]}… ({len(text) - TEXT_MAX} characters more)"
     text = _USERINFO.sub(_mask_userinfo, text)
     text = _PASSWORD_PARAMETER.sub(rf"\g<key>{MASK}", text)
     text = _BEARER.sub(rf"\g<scheme>{MASK}", text)

@@ -7,12 +7,12 @@ people made by hand is never touched by it. Limit: a node that is named has to b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
 
-from corral.domain.errors import NotFound
+from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.node import LabelSource, Node
 from corral.models import catalog
 from corral.models import rules as rule_flow
@@ -27,6 +27,7 @@ from corral.store import outbox
 from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 
+_GALLERY = " gallery"
 NOTE = "applied from a file"
 
 
@@ -61,27 +62,34 @@ def _take_back(steps: list[Step]) -> NoReturn:
     raise _TakenBack(steps)
 
 
-async def apply(database: Database, fleet: FleetFile, actor: str, *, prunes: bool = False) -> list[Step]:
+async def apply(
+    database: Database, fleet: FleetFile, actor: str, *, prunes: bool = False, is_admin: bool = True
+) -> list[Step]:
+    """Make the fleet what the file says. `NotAllowed` if it changes galleries and the caller is no admin."""
     async with database.transaction() as tx:
-        return await apply_in(tx, fleet, actor, prunes=prunes)
+        return await apply_in(tx, fleet, actor, prunes=prunes, is_admin=is_admin)
 
 
-async def plan(database: Database, fleet: FleetFile, actor: str, *, prunes: bool = False) -> list[Step]:
+async def plan(
+    database: Database, fleet: FleetFile, actor: str, *, prunes: bool = False, is_admin: bool = True
+) -> list[Step]:
     """What `apply` would do; nothing of it stays."""
     try:
         async with database.transaction() as tx:
-            _take_back(await apply_in(tx, fleet, actor, prunes=prunes))
+            _take_back(await apply_in(tx, fleet, actor, prunes=prunes, is_admin=is_admin))
     except _TakenBack as taken_back:
         return taken_back.steps
 
 
-async def apply_in(tx: Transaction, fleet: FleetFile, actor: str, *, prunes: bool) -> list[Step]:
+async def apply_in(tx: Transaction, fleet: FleetFile, actor: str, *, prunes: bool, is_admin: bool = True) -> list[Step]:
     before = await model_store.list_applied(tx)
     listed = _listed(fleet)
     gone = before - listed if prunes else set()
     # What goes, goes first: its names may be wanted again.
     steps = await _prune(tx, gone, actor)
     steps += await _galleries(tx, fleet)
+    if not is_admin:
+        _refuse_galleries(steps)
     steps += await _labels(tx, fleet.labels, actor)
     await _free_names(tx, fleet)
     for config in sorted(fleet.models, key=lambda one: one.name):
@@ -98,8 +106,27 @@ async def apply_in(tx: Transaction, fleet: FleetFile, actor: str, *, prunes: boo
     await model_store.put_applied(tx, listed, gone)
     if any(step.action is not Action.SAME for step in steps):
         counts = ", ".join(f"{sum(step.action is action for step in steps)} {action}" for action in Action)
-        await access_store.record(tx, actor, "fleet.apply", "fleet", counts)
+        await access_store.record(tx, actor, "fleet.apply", "fleet", "; ".join([counts, *_gallery_changes(steps)]))
     return steps
+
+
+def _gallery_changes(steps: Sequence[Step]) -> list[str]:
+    """What happens to galleries, with their addresses: frontends fetch from there, and nodes run what they name."""
+    return [
+        " ".join([step.action, step.kind, step.name, *(line.removeprefix("+ url: ") for line in step.lines)])
+        for step in steps
+        if step.kind.endswith(_GALLERY) and step.action is not Action.SAME
+    ]
+
+
+def _refuse_galleries(steps: Sequence[Step]) -> None:
+    changes = _gallery_changes(steps)
+    if changes:
+        raise NotAllowed(
+            f"The file changes galleries ({changes[0]}), which takes an admin key.",
+            hint="Let an admin apply it, or take `galleries` out of the file.",
+            code="admin_required",
+        )
 
 
 async def _free_names(tx: Transaction, fleet: FleetFile) -> None:
@@ -127,7 +154,7 @@ def _listed(fleet: FleetFile) -> set[tuple[str, str]]:
 
 
 def _gallery_kind(kind: str) -> str:
-    return f"{kind} gallery"
+    return f"{kind}{_GALLERY}"
 
 
 async def _prune(tx: Transaction, gone: Iterable[tuple[str, str]], actor: str) -> list[Step]:

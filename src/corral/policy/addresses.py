@@ -7,10 +7,13 @@ service checks what it answers, with the same function.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 # Names that never leave a site, whatever the name service says.
 _LOCAL_ENDINGS = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa")
+# IPv4-compatible addresses, and those that a NAT64 translates: the last 32 bits are an IPv4 address.
+_EMBEDDING = (IPv6Network("::/96"), IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+_SITE_LOCAL = IPv6Network("fec0::/10")
 # The system's resolver takes 127.1, 0x7f000001 and 2130706433 for addresses.
 _NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+", re.ASCII)
 
@@ -29,15 +32,29 @@ def is_private_address(host: str) -> bool:
     return "." not in name or any(name == ending or name.endswith(f".{ending}") for ending in _LOCAL_ENDINGS)
 
 
+def has_password(address: str) -> bool:
+    """Whether an address holds a user name or a password before its host, as in https://user:password@host/."""
+    scheme, found, rest = address.partition("://")
+    return bool(found) and scheme.lower() != "hf" and "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]
+
+
 def _is_open(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
         # The IPv4 address inside is where it leads.
-        inner = address.ipv4_mapped or address.sixtofour
+        inner = address.ipv4_mapped or address.sixtofour or _embedded(address)
         if inner is not None:
             return _is_open(inner)
         if address.teredo is not None:
             return all(_is_open(part) for part in address.teredo)
+        if address in _SITE_LOCAL:
+            return False
     return address.is_global and not address.is_multicast
+
+
+def _embedded(address: IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address at the end of an IPv4-compatible or NAT64 address; None for any other address."""
+    is_embedding = any(address in network for network in _EMBEDDING)
+    return IPv4Address(int(address) & 0xFFFFFFFF) if is_embedding else None
 
 
 def _address(name: str) -> IPv4Address | IPv6Address | None:

@@ -97,3 +97,31 @@ async def test_a_fleet_is_planned_applied_and_exported(frontend: RunningFrontend
 async def test_a_fleet_file_with_a_source_inside_a_network_is_refused(frontend: RunningFrontend):
     body = {"models": [{"name": "m", "backend": "fake", "files": ["http://10.0.0.1/m.gguf"]}]}
     assert_refused(await frontend.call("POST", "/api/fleet", body), 422, "private_address")
+
+
+@pytest.mark.behaviour("MOD-22")
+async def test_fleet_file_that_changes_galleries_takes_an_admin_key(frontend: RunningFrontend):
+    galleries = {"galleries": {"backends": [{"name": "ours", "url": "http://127.0.0.9:18991/index"}]}}
+    _, key = await frontend.call("POST", "/api/keys", {"name": "operator", "scope": "operate"})
+    operate = key["key"]
+    for query in ("", "?plan=true"):
+        refused = await frontend.call("POST", f"/api/fleet{query}", galleries, key=operate)
+        assert_refused(refused, 403, "admin_required")
+    assert (await frontend.call("POST", "/api/fleet", galleries))[0] == 200
+    # The same file again changes nothing, and needs no admin.
+    assert (await frontend.call("POST", "/api/fleet", galleries, key=operate))[0] == 200
+    assert_refused(await frontend.call("POST", "/api/fleet?prune=true", {}, key=operate), 403, "admin_required")
+    _, audit = await frontend.call("GET", "/api/audit")
+    entries = audit if isinstance(audit, list) else audit["entries"]
+    (applied,) = [entry for entry in entries if entry["action"] == "fleet.apply"]
+    assert "http://127.0.0.9:18991/index" in applied["detail"]
+
+
+@pytest.mark.behaviour("MOD-22")
+@pytest.mark.parametrize("uri", ["https://ann:secret@files.example/m.gguf", "https://token@files.example/m.gguf"])
+async def test_model_whose_address_holds_a_password_is_refused(frontend: RunningFrontend, uri: str):
+    body = {"name": "m", "backend": "fake", "files": [uri]}
+    assert_refused(await frontend.call("PUT", "/api/models/config/m", body), 400, "secret_in_address")
+    assert_refused(await frontend.call("POST", "/api/fleet", {"models": [body]}), 400, "secret_in_address")
+    plain = body | {"files": ["https://files.example/m@2.gguf?at=a@b"]}
+    assert (await frontend.call("PUT", "/api/models/config/m", plain))[0] == 200

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -147,6 +148,23 @@ def test_modes_are_kept_without_dangerous_bits(tmp_path: Path) -> None:
     target = unpack(tmp_path, buffer.getvalue())
     assert stat.S_IMODE((target / "tool").stat().st_mode) == 0o755
     assert stat.S_IMODE((target / "data").stat().st_mode) == 0o600
+
+
+@pytest.mark.behaviour("INS-21")
+def test_zip_with_a_link_of_many_bytes_is_refused_before_they_are_read(tmp_path: Path) -> None:
+    """The bytes of a link are its target. These would be 64 MiB, out of 64 KiB."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        link.compress_type = zipfile.ZIP_DEFLATED
+        archive.writestr(link, b"a" * (64 << 20))
+    tracemalloc.start()
+    with pytest.raises(InstallFailed, match="is too long"):
+        unpack(tmp_path, buffer.getvalue())
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 16 << 20
 
 
 @pytest.mark.behaviour("INS-22")

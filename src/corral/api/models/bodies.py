@@ -18,7 +18,7 @@ from corral.backends.sources import image_of
 from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.model import ModelConfig
-from corral.policy.addresses import is_private_address
+from corral.policy.addresses import has_password, is_private_address
 from corral.runtime.guard import Failed, attempt
 from corral.store.database import Transaction
 
@@ -64,7 +64,18 @@ def seen_revision(if_match: str | None, if_none_match: str | None = None) -> int
 
 
 def check_sources(parts: Parts, config: ModelConfig) -> None:
-    """Addresses that users give must not lead inside. Names are looked up when the files are fetched."""
+    """Addresses that users give must not lead inside, and hold no password: configurations are shown and exported.
+
+    Names are looked up when the files are fetched.
+    """
+    for part in (part for file in config.files for part in file.parts):
+        if has_password(part.uri):
+            raise InvalidRequest(
+                f"The address of a file of {config.name} holds a user name or a password.",
+                hint="Take it out: everybody who may see the model could read it. "
+                "Put the file into the library instead (PUT /api/files), or use `hub_token`.",
+                code="secret_in_address",
+            )
     if parts.allows_private_sources:
         return
     for file in config.files:

@@ -42,12 +42,12 @@ async def apply_fleet(
         bool, Query(description="Remove what an earlier file had brought and this one does not have.")
     ] = False,
 ) -> FleetOut:
-    """Make the fleet what the file says: in one transaction, or not at all."""
+    """Make the fleet what the file says: in one transaction, or not at all. Only an admin key changes galleries."""
     wanted = from_mapping(await document_of(request))
     for config in wanted.models:
         check_sources(parts, config)
     work = fleet.plan if plan else fleet.apply
-    steps = await work(parts.database, wanted, operator.name, prunes=prune)
+    steps = await work(parts.database, wanted, operator.name, prunes=prune, is_admin=operator.is_admin)
     if not plan:
         await serve_as_changed(parts, {one.name for one in steps})
     return FleetOut(

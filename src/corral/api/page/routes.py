@@ -6,6 +6,7 @@ it is a file or nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 
@@ -15,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from corral import __version__
 from corral.api.errors import envelope
-from corral.api.page import waiting
+from corral.api.page import reference, waiting
 from corral.api.page.assets import FOREVER, INDEX, PLAIN, Asset
 from corral.api.page.page import Missing
 from corral.api.parts import Parts
@@ -92,6 +93,27 @@ class _Root:
         await _answer(request, send, 200, common | {"content-type": _JSON}, json.dumps(told).encode())
 
 
+class _Reference:
+    """`/docs`: the reference of the API, without anybody else's scripts."""
+
+    path = "/docs"
+
+    def __init__(self) -> None:
+        self._body: bytes | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = self
+        if self._body is None:
+            self._body = await asyncio.to_thread(lambda: reference.render_reference(scope["app"].openapi()))
+        headers = {
+            **_GUARDED,
+            "content-security-policy": reference.POLICY,
+            "content-type": "text/html; charset=utf-8",
+            "cache-control": "no-cache",
+        }
+        await _answer(Request(scope, receive), send, 200, headers, self._body)
+
+
 def _is_plain(name: str) -> bool:
     """No way up, no second name for the same thing."""
     return not any(part in (".", "..") for part in name.split("/")) and "\\" not in name and "\0" not in name
@@ -150,6 +172,7 @@ async def _answer(request: Request, send: Send, status: int, headers: _Headers, 
 
 ROUTES = [
     Route("/", _Root(), methods=["GET"]),
+    Route("/docs", _Reference(), methods=["GET"]),
     Route("/app", _Bare(), methods=["GET"]),
     Route("/app/{path:path}", _Files(), methods=["GET"]),
 ]

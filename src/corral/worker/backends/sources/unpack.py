@@ -28,6 +28,8 @@ from corral.worker.backends.layout import delete_tree, walk
 from corral.worker.backends.options import InstallerOptions
 
 _CHUNK = 1024 * 1024
+# As long as a path may be; a link's target is read before its size is known to be honest.
+LINK_BYTES_MAX = 4096
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
 _MODE = 0o755
@@ -113,7 +115,11 @@ class Unpacker:
                 if info.is_dir():
                     self._make_folder(place)
                 elif stat.S_ISLNK(mode):
-                    self._make_link(place, archive.read(info).decode())
+                    with archive.open(info) as content:
+                        target = content.read(LINK_BYTES_MAX + 1)
+                    if len(target) > LINK_BYTES_MAX:
+                        raise InstallFailed(f"The link {info.filename} in the package is too long.", code="bad_package")
+                    self._make_link(place, target.decode())
                 else:
                     with archive.open(info) as content:
                         self._make_file(place, content, mode or 0o644)

@@ -23,7 +23,7 @@ from corral.api.page.page import BUILT, Page
 from corral.api.parts import Parts, Told
 from corral.app.insight import Watched, make_board
 from corral.app.options import CoreOptions, World
-from corral.app.peer_contents import PeerContents
+from corral.app.peer_contents import make_library
 from corral.backends import refresh as refreshing
 from corral.backends import upgrades as upgrading
 from corral.backends.catalog import Catalog
@@ -39,7 +39,7 @@ from corral.events.feed import Feed, LookAhead
 from corral.insight import recent as noting
 from corral.insight import traces as tracing
 from corral.insight.insight import Insight
-from corral.library.library import Library, LibraryOptions
+from corral.library.library import Library
 from corral.loading import removing, stopping
 from corral.loading.placing import PlaceOptions
 from corral.loading.request import Wanted
@@ -370,17 +370,7 @@ class Core:
         )
 
     def _make_library(self) -> Library:
-        options, world = self._options, self._world
-        return Library(
-            LibraryOptions(
-                frontend_id=options.frontend_id, folder=options.library_dir, is_shared=options.has_shared_models
-            ),
-            world.database,
-            world.origins,
-            world.clock,
-            world.storage,
-            PeerContents(world.credentials, options.frontend_id, world.clock, world.rng),
-        )
+        return make_library(self._options, self._world)
 
     def _make_router(self) -> Router:
         world = self._world

@@ -13,8 +13,10 @@ from random import Random
 
 import structlog
 
+from corral.app.options import CoreOptions, World
 from corral.domain.errors import CorralError
 from corral.domain.model import Blob
+from corral.library.library import Library, LibraryOptions
 from corral.ports.credentials import FRONTENDS, READS_BLOBS, BusCredentials
 from corral.ports.origin import Moved
 from corral.ports.runtime import Clock
@@ -60,3 +62,17 @@ class PeerContents:
 
     def _ticket(self) -> str:
         return self.credentials.ticket(self.frontend_id, READS_BLOBS, audience=FRONTENDS, ttl_s=TICKET_S)
+
+
+def make_library(options: CoreOptions, world: World) -> Library:
+    """Build the library of a frontend, which can fetch contents that its peers hold."""
+    return Library(
+        LibraryOptions(
+            frontend_id=options.frontend_id, folder=options.library_dir, is_shared=options.has_shared_models
+        ),
+        world.database,
+        world.origins,
+        world.clock,
+        world.storage,
+        PeerContents(world.credentials, options.frontend_id, world.clock, world.rng),
+    )

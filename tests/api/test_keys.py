@@ -162,3 +162,38 @@ async def test_a_key_that_makes_no_sense_is_not_made(frontend: RunningFrontend) 
         assert status == 400, f"{body}: {answer}"
         assert_envelope(answer)
     assert len(await _keys(frontend)) == 1
+
+
+async def _last_used(frontend: RunningFrontend, key_id: str) -> str | None:
+    await frontend.core.directory.write_uses()
+    found: str | None = (await frontend.call("GET", f"/api/keys/{key_id}"))[1]["last_used_at"]
+    return found
+
+
+@pytest.mark.behaviour("KEY-8")
+async def test_last_use_of_key_counts_calls_that_ask_no_model(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="operate")
+    assert await _last_used(frontend, made["id"]) is None
+    assert (await frontend.call("GET", "/api/nodes", key=made["key"]))[0] == 200
+    assert await _last_used(frontend, made["id"]) is not None
+
+
+@pytest.mark.behaviour("KEY-8")
+async def test_last_use_of_key_counts_calls_of_its_session(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="operate")
+    async with frontend.http.post(f"{frontend.url}/api/session", json={"key": made["key"]}) as answer:
+        cookie = answer.cookies["corral_session"].value
+    assert await _last_used(frontend, made["id"]) is None
+    assert (await frontend.call("GET", "/api/nodes", key=None, Cookie=f"corral_session={cookie}"))[0] == 200
+    assert await _last_used(frontend, made["id"]) is not None
+
+
+@pytest.mark.behaviour("KEY-8")
+async def test_uses_of_key_are_written_together_and_once_a_minute(frontend: RunningFrontend) -> None:
+    made = await make_key(frontend, scope="operate")
+    for _ in range(5):
+        await frontend.call("GET", "/api/me", key=made["key"])
+    first = await _last_used(frontend, made["id"])
+    assert first is not None
+    await frontend.call("GET", "/api/me", key=made["key"])
+    assert await _last_used(frontend, made["id"]) == first

@@ -18,7 +18,7 @@ from corral.access.entries import Holder, NodeEntry
 from corral.access.secrets import hash_secret, is_secret
 from corral.domain.access import Principal
 from corral.domain.cluster import Event
-from corral.domain.errors import BootSuperseded, NotAuthenticated, NotFound
+from corral.domain.errors import BootSuperseded, NotAuthenticated, NotFound, StoreUnavailable
 from corral.domain.node import Liveness, Node, NodeId
 from corral.ports.runtime import Clock
 from corral.store import access as access_store
@@ -28,6 +28,8 @@ from corral.store.database import Database
 
 REFUSALS_MAX = 10_000
 REFUSAL_LIFE_S = 2.0
+# How often it is written which keys were used since the last time.
+USES_INTERVAL_S = 10.0
 # Secrets that were shown lately and are right.
 SHOWN_MAX = 4096
 # How the kinds of events begin that this follows.
@@ -47,6 +49,8 @@ class Directory:
         # The same holders by the ids of their keys, for the sessions that were opened with these. Goes with `_keys`.
         self._holders: dict[str, Holder] = {}
         self._sessions: dict[str, Holder] = {}
+        # Ids of keys that were used and whose use is not written yet; at most as many as there are keys.
+        self._used: set[str] = set()
         self._refused: OrderedDict[str, float] = OrderedDict()
         # Ids of nodes that are known to be removed.
         self._removed: OrderedDict[str, None] = OrderedDict()
@@ -231,6 +235,24 @@ class Directory:
                 if owners is not None and _owner_id(holder.principal) not in owners
             }
             self._sessions = others | {row.hash: Holder(row.principal, now + row.left_s) for row in rows}
+
+    def note_use(self, principal: Principal) -> None:
+        """Remember that a key was used, or a session that it opened. Written later, for all keys together."""
+        if not principal.is_session:
+            self._used.add(principal.key_id)
+
+    async def write_uses(self) -> int:
+        """Write when the keys were last used; return of how many. What cannot be written is kept for the next time."""
+        used, self._used = self._used, set()
+        if not used:
+            return 0
+        try:
+            async with self._database.transaction() as tx:
+                await access_store.record_uses(tx, used)
+        except StoreUnavailable:
+            self._used |= used
+            raise
+        return len(used)
 
     def hold_session(self, secret: str, principal: Principal, life_s: float, most: int) -> None:
         """Take a session of a key here alone, while the registry is away; the next reading of sessions ends it."""

@@ -137,6 +137,12 @@ async def who(request: Request, parts: Parts) -> Principal:
     A browser sends the cookie whatever page made it ask. A header of our own it sends only for our own pages, so a call
     that changes something must have one.
     """
+    principal = await _authenticate(request, parts)
+    parts.directory.note_use(principal)
+    return principal
+
+
+async def _authenticate(request: Request, parts: Parts) -> Principal:
     secret, session = bearer(request), request.cookies.get(SESSION_COOKIE)
     if secret or not session:
         return await parts.directory.principal(secret)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from corral.access.directory import FOLLOWED, Directory
+from corral.access.directory import FOLLOWED, USES_INTERVAL_S, Directory
 from corral.access.keys import ensure_first_key
 from corral.access.oidc import Oidc
 from corral.access.sessions import Sessions
@@ -316,6 +316,7 @@ class Core:
             self.removal_loop,
             self.replica_loop,
             self.scaling_loop,
+            self._loop("key uses", USES_INTERVAL_S, self.directory.write_uses),
             *self.dispatcher.loops,
             *self.board.loops(self._loop),
         )

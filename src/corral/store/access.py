@@ -211,6 +211,24 @@ async def get_key(tx: Transaction, key_id: str) -> ApiKey:
     return _to_key(row)
 
 
+# Locked in the order in which `store/usage.py` locks them. A key in constant use is written once a minute.
+_RECORD_USES = text("""
+    WITH used AS (
+        SELECT id FROM api_keys
+         WHERE id = ANY(CAST(:ids AS uuid[]))
+           AND (last_used_at IS NULL OR last_used_at < corral_now() - interval '1 minute')
+         ORDER BY id
+           FOR NO KEY UPDATE
+    )
+    UPDATE api_keys k SET last_used_at = corral_now() FROM used WHERE k.id = used.id
+""")
+
+
+async def record_uses(tx: Transaction, key_ids: Collection[str]) -> None:
+    """Write that these keys were used just now."""
+    await tx.execute(_RECORD_USES, {"ids": sorted(key_ids)})
+
+
 async def lock_key(tx: Transaction, key_id: str) -> ApiKey:
     """The key, which nobody else changes until the transaction ends."""
     await tx.execute(select(api_keys.c.id).where(api_keys.c.id == as_uuid(key_id)).with_for_update())

@@ -235,7 +235,7 @@ api_keys = Table(
     Column("models", JSONB),
     Column("expires_at", TIME),
     Column("revoked_at", TIME),
-    # Written with what it has used, by `store/usage.py`; NULL: never.
+    # Written with what it has used, by `store/usage.py`, and for other calls by `store/access.py`; NULL: never.
     Column("last_used_at", TIME),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("created_by", String(255), nullable=False),

@@ -117,7 +117,7 @@ def test_the_last_key_stays_and_the_dialog_says_why(page: Page, fleet: Fleet, wa
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("you leave with it")
     dialog.get_by_role("button", name=f"Revoke {name}").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("last key that works")
+    expect(dialog.get_by_role("alert")).to_contain_text("last admin key that works")
     dialog.get_by_role("button", name="Keep it as it is").click()
     expect(own).to_contain_text("active")
 

@@ -24,7 +24,56 @@ def test_the_link_comes_in_by_itself_and_the_key_leaves_the_address(
     assert visitor.url == f"{fleet.url()}/app/nodes"
     (cookie,) = [one for one in context.cookies() if one["name"] == COOKIE]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert ADMIN_KEY not in cookie["value"]
     assert ADMIN_KEY not in str(visitor.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])"))
+
+
+@pytest.mark.behaviour("PAGE-18")
+def test_link_logs_in_where_the_page_is_open_already_and_leaves_the_history(visitor: Page, fleet: Fleet) -> None:
+    visitor.goto(f"{fleet.url()}/app/nodes")
+    expect(visitor.get_by_label("API key")).to_be_visible()
+    # The same document with another hash, as a link that is pasted into the address bar.
+    visitor.goto(f"{fleet.url()}/app/nodes#key={ADMIN_KEY}")
+    assert "Settings" in navigation(visitor)
+    assert visitor.url == f"{fleet.url()}/app/nodes"
+    visitor.go_back()
+    assert ADMIN_KEY not in visitor.url
+
+
+@pytest.mark.behaviour("PAGE-18")
+def test_link_of_another_key_asks_before_it_replaces_a_session(
+    context: BrowserContext, fleet: Fleet, watched: Watched
+) -> None:
+    # The page of nodes is still open when its reader may ask models alone.
+    watched.allow("status of 403")
+    other = fleet.new_key("infer", name="sent by somebody")
+    come_in(context, fleet.url())
+    page = context.new_page()
+    page.goto(f"{fleet.url()}/app/nodes#key={other}")
+    dialog = page.get_by_role("dialog", name="Sign in as sent by somebody?")
+    expect(dialog).to_contain_text("You are signed in as admin")
+    assert page.url == f"{fleet.url()}/app/nodes"
+    assert axe(page) == []
+    dialog.get_by_role("button", name="Keep it as it is").click()
+    expect(dialog).to_be_hidden()
+    assert "Settings" in navigation(page)
+    page.goto(f"{fleet.url()}/app/nodes#key={other}")
+    dialog.get_by_role("button", name="Sign in as sent by somebody").click()
+    expect(page.get_by_role("link", name="Settings")).to_be_hidden()
+    page.goto(f"{fleet.url()}/app/playground")
+    assert navigation(page) == ["Playground", "Usage"]
+
+
+@pytest.mark.behaviour("PAGE-18")
+def test_link_of_the_same_key_changes_nothing_and_asks_nothing(context: BrowserContext, fleet: Fleet) -> None:
+    come_in(context, fleet.url())
+    (before,) = [one["value"] for one in context.cookies() if one["name"] == COOKIE]
+    page = context.new_page()
+    with page.expect_response(lambda answer: answer.url.endswith("/api/me") and answer.status == 200):
+        page.goto(f"{fleet.url()}/app/nodes#key={ADMIN_KEY}")
+    assert "Settings" in navigation(page)
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert [one["value"] for one in context.cookies() if one["name"] == COOKIE] == [before]
 
 
 @pytest.mark.behaviour("PAGE-19")

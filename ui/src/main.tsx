@@ -37,7 +37,7 @@ const queries: QueryClient = new QueryClient({
   },
 });
 // Who is here and the page that the address names are fetched at the same time, before anything is drawn.
-if (!window.location.hash.includes("key=")) void queries.prefetchQuery(me);
+void queries.prefetchQuery(me);
 void router.load();
 const element = document.getElementById("page");
 if (element) {

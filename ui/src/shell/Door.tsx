@@ -1,41 +1,102 @@
 // The door: shows the page to whoever is logged in, and asks everybody else for a key or a password.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, type ReactNode, useEffect, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { answer, api, asProblem } from "@/api/client";
 import { me } from "@/api/queries";
+import type { MeOut } from "@/api/schema";
 import { Waiting } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
+import { Confirm } from "@/kit/Confirm";
+import { Dialog } from "@/kit/Dialog";
 import { Segments, TextField } from "@/kit/fields";
 import { Trouble } from "@/kit/Trouble";
+import { useLinkKey } from "@/shell/loginLink";
 import { Mark } from "@/shell/Mark";
 import { MeContext } from "@/shell/me";
 
 export function Door({ children }: { children: ReactNode }) {
-  const link = useLinkKey();
-  const asked = useQuery({ ...me, enabled: !link.isBusy });
-  if (link.isBusy || asked.isPending) return <Waiting />;
+  const [key, forget] = useLinkKey();
+  const asked = useQuery(me);
+  // Of the link, which is gone from the address by then.
+  const [error, setError] = useState<unknown>(null);
+  if (asked.isPending) return <Waiting />;
   // While nobody answers, who was here stays here: the shell says that the connection is lost.
   if (asked.data && !(asked.error && asProblem(asked.error).status === 401)) {
-    return <MeContext value={asked.data}>{children}</MeContext>;
+    return (
+      <MeContext value={asked.data}>
+        {children}
+        {key !== null && <LinkQuestion key={key} linkKey={key} present={asked.data} onClose={forget} />}
+      </MeContext>
+    );
   }
-  return <Login problem={link.error ?? (asProblem(asked.error).status === 401 ? null : asked.error)} />;
+  if (key !== null) return <LinkLogin key={key} linkKey={key} onEnd={forget} onError={setError} />;
+  return <Login problem={error ?? (asProblem(asked.error).status === 401 ? null : asked.error)} />;
 }
 
-/** `#key=…`, as `corral up` and `corral open` print it: taken once, and out of the address before anything else. */
-function useLinkKey() {
+/** Nobody is signed in: the link signs in by itself. */
+function LinkLogin(props: { linkKey: string; onEnd: () => void; onError: (error: unknown) => void }) {
   const queries = useQueryClient();
-  const [key] = useState(() => new URLSearchParams(window.location.hash.slice(1)).get("key"));
-  const [isBusy, setBusy] = useState(key !== null);
-  const [error, setError] = useState<unknown>(null);
+  const { linkKey, onEnd, onError } = props;
+  const isBegun = useRef(false);
   useEffect(() => {
-    if (key === null || !window.location.hash.includes("key=")) return;
-    window.history.replaceState(window.history.state, "", window.location.pathname + window.location.search);
-    comeIn({ key })
+    // Once, also where effects are run twice to find mistakes.
+    if (isBegun.current) return;
+    isBegun.current = true;
+    comeIn({ key: linkKey })
       .then((who) => queries.setQueryData(me.queryKey, who))
-      .catch(setError)
-      .finally(() => setBusy(false));
-  }, [key, queries]);
-  return { isBusy, error };
+      .catch(onError)
+      .finally(onEnd);
+  }, [linkKey, onEnd, onError, queries]);
+  return <Waiting />;
+}
+
+/** Somebody is signed in: a link that anybody may have sent does not replace their session without a word. */
+function LinkQuestion(props: { linkKey: string; present: MeOut; onClose: () => void }) {
+  const { linkKey, present, onClose } = props;
+  const queries = useQueryClient();
+  const holder = useQuery({
+    queryKey: ["me", "of link", linkKey],
+    // A key that is sent goes before the cookie, and opens no session.
+    queryFn: () => answer(api.GET("/api/me", { headers: { Authorization: `Bearer ${linkKey}` } })),
+    retry: false,
+    gcTime: 0,
+  });
+  const isSame = holder.data?.key_id != null && holder.data.key_id === present.key_id;
+  useEffect(() => {
+    if (isSame) onClose();
+  }, [isSame, onClose]);
+  if (holder.isPending || isSame) return null;
+  if (holder.error) {
+    return (
+      <Dialog
+        title="This login link does not work"
+        onClose={onClose}
+        actions={<Button onClick={onClose}>Close</Button>}
+      >
+        <p>You are still signed in as {present.name}.</p>
+        <Trouble error={holder.error} />
+      </Dialog>
+    );
+  }
+  const name = holder.data.name;
+  return (
+    <Confirm
+      title={`Sign in as ${name}?`}
+      verb={`Sign in as ${name}`}
+      danger={false}
+      onConfirm={async () => {
+        const who = await comeIn({ key: linkKey });
+        queries.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" });
+        queries.setQueryData(me.queryKey, who);
+      }}
+      onClose={onClose}
+    >
+      <p>
+        You opened a login link of <strong>{name}</strong> (scope {holder.data.scope}). You are signed in as{" "}
+        <strong>{present.name}</strong>.
+      </p>
+    </Confirm>
+  );
 }
 
 function comeIn(body: { key: string } | { name: string; password: string }) {

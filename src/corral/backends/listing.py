@@ -17,7 +17,8 @@ from corral.policy.catalog import capability_of, choose, newest, runs_on, uri_of
 from corral.policy.status import is_schedulable
 
 ITEMS_DEFAULT = 9
-ITEMS_MAX = 500
+# Room for every entry of the largest public gallery, so that one page can hold all of it.
+ITEMS_MAX = 2000
 SORTS = ("name", "repository", "license", "status")
 
 InstalledByNode = Mapping[NodeId, Sequence[InstalledBackend]]

@@ -14,7 +14,8 @@ from corral.policy.models.configuration import CALLS
 from corral.policy.models.gallery import ModelEntry
 
 ITEMS_DEFAULT = 9
-ITEMS_MAX = 500
+# Room for every entry of the largest public gallery, so that one page can hold all of it.
+ITEMS_MAX = 2000
 SORTS = ("name", "repository", "license", "status", "backend", "size")
 # What can be asked for as a capability: our calls, and one word of the ancestor's that is a tag here.
 CAPABILITIES = (*CALLS, "voice_cloning")

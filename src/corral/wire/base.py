@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Strict(BaseModel):
@@ -15,3 +15,12 @@ class Lenient(BaseModel):
     """Between our own programs: a newer version may send more."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+def clamp_to(largest: int) -> AfterValidator:
+    """Return a validator that lowers a number to `largest`: LocalAI's page asks for `items=9999` to get everything."""
+
+    def clamp(number: int) -> int:
+        return min(number, largest)
+
+    return AfterValidator(clamp)

@@ -34,10 +34,15 @@ from corral.wire.backends import (
     InstalledOn,
     KnownOut,
 )
-from corral.wire.base import Lenient
+from corral.wire.base import Lenient, clamp_to
 
 router = APIRouter(tags=["backends"])
 Word = Annotated[str, StringConstraints(max_length=200)]
+ItemsIn = Annotated[
+    int,
+    Field(ge=1, description=f"Entries on a page. More than {listings.ITEMS_MAX} are {listings.ITEMS_MAX}."),
+    clamp_to(listings.ITEMS_MAX),
+]
 UseCases = dict[str, list[str]]
 
 
@@ -65,7 +70,7 @@ class PageIn(Lenient):
     term: Word = ""
     tag: Word = ""
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
-    items: Annotated[int, Field(ge=1, le=listings.ITEMS_MAX)] = listings.ITEMS_DEFAULT
+    items: ItemsIn = listings.ITEMS_DEFAULT
     sort: Literal["name", "repository", "license", "status"] = "name"
     order: Literal["asc", "desc"] = "asc"
 

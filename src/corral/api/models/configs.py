@@ -29,7 +29,7 @@ from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import Model, ModelConfig
 from corral.models import catalog
-from corral.policy.models.configuration import diff, from_mapping, patched
+from corral.policy.models.configuration import diff, from_mapping, patched, to_mapping
 from corral.runtime.guard import Failed, attempt
 from corral.store import loads as load_store
 from corral.store import models as store
@@ -82,6 +82,15 @@ async def get_model(parts: PartsIn, _: OperateIn, name: NameIn, response: Respon
         failures = await load_store.list_load_failures(tx, model.name)
     response.headers["ETag"] = f'"{model.revision}"'
     return model_out(model, replicas, nodes, has_rule=rule is not None, failure=failures.get(model.name))
+
+
+@router.get("/api/models/config-json/{name:path}", response_model=dict[str, Any])
+async def get_model_config(parts: PartsIn, _: OperateIn, name: NameIn, response: Response) -> dict[str, Any]:
+    """The configuration of one model alone, as LocalAI's page reads it. `ETag` is its revision."""
+    async with parts.database.transaction() as tx:
+        model = await store.get_model(tx, name)
+    response.headers["ETag"] = f'"{model.revision}"'
+    return to_mapping(model.config)
 
 
 @router.put("/api/models/config/{name:path}", **_BODY)

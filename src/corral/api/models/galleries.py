@@ -34,7 +34,7 @@ from corral.store import operations as operation_store
 from corral.store import replicas as replica_store
 from corral.store import rules as rule_store
 from corral.wire.backends import GalleryOut, RefreshOut
-from corral.wire.base import Lenient
+from corral.wire.base import Lenient, clamp_to
 from corral.wire.models import (
     CapabilitiesListOut,
     CapabilitiesOut,
@@ -48,6 +48,11 @@ from corral.wire.models import (
 
 router = APIRouter(tags=["models"])
 Word = Annotated[str, StringConstraints(max_length=200)]
+ItemsIn = Annotated[
+    int,
+    Field(ge=1, description=f"Entries on a page. More than {listings.ITEMS_MAX} are {listings.ITEMS_MAX}."),
+    clamp_to(listings.ITEMS_MAX),
+]
 ESTIMATE_LIMIT_S = 10.0
 CONTEXTS_MAX = 20
 _NO_NODE_CONTEXTS = (8192,)
@@ -61,7 +66,7 @@ class ModelPageIn(Lenient):
     backend: Word = ""
     capability: Word = Field(default="", description="chat, completions, embeddings, transcriptions, speech, rerank …")
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
-    items: Annotated[int, Field(ge=1, le=listings.ITEMS_MAX)] = listings.ITEMS_DEFAULT
+    items: ItemsIn = listings.ITEMS_DEFAULT
     sort: Literal["name", "repository", "license", "status", "backend", "size"] = "name"
     order: Literal["asc", "desc"] = "asc"
     collapse_variants: bool = Field(default=False, description="Show variants behind the entry that names them.")

@@ -178,3 +178,33 @@ async def test_a_worker_reports_what_it_runs_and_only_for_itself(frontend: Runni
     odd = process | {"key": "x#0", "model": "x\u0000y"}
     status, _ = await node.call("POST", "/holdings", body | {"processes": [odd]})
     assert status in (200, 400)
+
+
+@pytest.mark.behaviour("LOAD-30")
+@pytest.mark.parametrize(("action", "removes"), [("unload", False), ("delete", True)])
+async def test_model_of_one_node_is_ended_by_localai_s_call(
+    frontend: RunningFrontend, action: str, removes: bool
+) -> None:
+    await frontend.core.dispatcher.claim_loop.stop()
+    node = await joined(frontend, "one", **RAM)
+    await put_model(frontend.database)
+    path = f"/api/nodes/one/models/{action}"
+    status, asked = await call(frontend, "POST", path, {"model_name": "chat"})
+    assert (status, asked["name"]) == (202, "chat"), asked
+    (row,) = await sql(frontend.database, "SELECT kind, request, scope_node FROM operations")
+    assert (row.kind, row.request["removes_files"], str(row.scope_node)) == ("model_unload", removes, node.id)
+    status, again = await call(frontend, "POST", path, {"model_name": "chat"})
+    assert (status, again["id"], again["deduplicated"]) == (200, asked["id"], True)
+
+
+@pytest.mark.parametrize(
+    ("node", "body", "status"),
+    [("one", {}, 400), ("one", {"model_name": "nobody"}, 404), ("nobody", {"model_name": "chat"}, 404)],
+)
+async def test_model_of_one_node_is_refused_with_what_is_wrong(
+    frontend: RunningFrontend, node: str, body: dict[str, str], status: int
+) -> None:
+    await joined(frontend, "one", **RAM)
+    await put_model(frontend.database)
+    for action in ("unload", "delete"):
+        assert (await call(frontend, "POST", f"/api/nodes/{node}/models/{action}", body))[0] == status

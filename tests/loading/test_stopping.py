@@ -331,6 +331,67 @@ async def test_a_deleted_model_goes_from_idle_nodes_at_once_and_from_absent_ones
     assert frontend.library.forgotten == 1
 
 
+@pytest.mark.behaviour("LOAD-30")
+async def test_delete_on_one_node_stops_its_replica_and_removes_only_its_copy(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    one, two = await machines(database, hub, "a", "b")
+    for worker in (one, two):
+        await loaded(database, worker)
+    async with database.transaction() as tx:
+        await staged_store.put_models(tx, [(node_of(worker), "chat", "x") for worker in (one, two)])
+    operation = await ask(frontend, kind="unload", nodes=("b",), is_forced=True, removes_files=True)
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert (seen.state, seen.message) == ("completed", "Removed the files of chat from b")
+    assert (one.deleted, two.deleted) == ([], ["chat"])
+    assert [row.node_id for row in await rows(database)] == [one.node]
+    assert len(await sql(database, "SELECT 1 FROM models")) == 1
+    assert [str(row.node_id) for row in await sql(database, "SELECT node_id FROM staged_models")] == [one.node]
+
+
+@pytest.mark.behaviour("LOAD-30")
+async def test_delete_on_an_absent_node_is_owed_until_it_is_back(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (away,) = await machines(database, hub, "away")
+    await put_model(database)
+    async with database.transaction() as tx:
+        await staged_store.put_models(tx, [(node_of(away), "chat", "x")])
+    await set_node(database, away.node, liveness="'lost'")
+    operation = await ask(frontend, kind="unload", nodes=("away",), removes_files=True)
+    await frontend.run_ahead()
+    assert (await read(database, operation)).state is OperationState.COMPLETED_WITH_PENDING
+    assert away.deleted == []
+    await set_node(database, away.node, liveness="'alive'", bus_ok="true")
+    await frontend.run_ahead()
+    assert away.deleted == ["chat"]
+    assert (await read(database, operation)).state is OperationState.COMPLETED
+
+
+async def test_delete_on_a_node_without_a_copy_ends_at_once(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend, kind="unload", nodes=("a",), removes_files=True)
+    await frontend.run_ahead()
+    seen = await read(database, operation)
+    assert (seen.state, seen.message) == ("completed", "There is no copy of chat to remove")
+    assert one.deleted == []
+
+
+async def test_delete_on_a_node_is_not_joined_to_a_plain_unload(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await loaded(database, one)
+    one.stop_problem = "Not yet."
+    plain = await ask(frontend, kind="unload", nodes=("a",))
+    removal = await ask(frontend, kind="unload", nodes=("a",), removes_files=True, queue_behind=True)
+    assert removal.after_id == plain.id
+
+
 async def test_a_removal_that_fails_is_tried_again(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database)

@@ -420,12 +420,15 @@ async def unload_model(
     *,
     node: NodesOption = None,
     force: Annotated[bool, typer.Option("--force", help="Do not wait for requests in flight.")] = False,
+    delete_files: Annotated[
+        bool, typer.Option("--delete-files", help="Nodes also remove their copies of the files. The model stays.")
+    ] = False,
     detach: DetachOption = False,
 ) -> None:
-    """End a model's replicas, or those of some nodes. Its files stay."""
+    """End a model's replicas, or those of some nodes. Its files stay, unless you say --delete-files."""
     from corral.wire.loads import UnloadIn
 
-    wish = UnloadIn(nodes=node, force=force)
+    wish = UnloadIn(nodes=node, force=force, delete_files=delete_files)
     await _follow(session, await session.client.models.unload(model, wish), detach=detach)
 
 

@@ -196,7 +196,11 @@ def _is_same_place(wanted: Wanted, operation: Operation) -> bool:
     """Whoever names no node is content with any; an unloading is about exactly what it names."""
     other = Wanted.from_json(operation.request)
     if wanted.kind.is_deletion:
-        return (wanted.nodes, wanted.is_forced) == (other.nodes, other.is_forced)
+        return (wanted.nodes, wanted.is_forced, wanted.removes_files) == (
+            other.nodes,
+            other.is_forced,
+            other.removes_files,
+        )
     if wanted.kind is _K.MODEL_INSTALL and operation.kind is _K.MODEL_LOAD:
         return wanted.nodes is None
     return wanted.nodes is None or wanted.nodes == other.nodes

@@ -1,4 +1,4 @@
-"""Copies of deleted models go from every node that has them, also from nodes that come back much later.
+"""Copies that have to go (of deleted models, or of one node) go from every node that has them, also much later.
 
 Every frontend runs it; a debt is claimed by one of them. Guarantee: a debt goes only when its worker has said that the
 files are gone; contents that other models use stay, which the worker sees to. A node that is away is not asked.
@@ -32,6 +32,8 @@ AT_A_TIME = 64
 INTERVAL_S = 2.0
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
+# An operation that removes the copies of one node writes no event of its own.
+_CALLS = ("replica.removed", "model.changed", "operation.created")
 
 
 class Remover:
@@ -75,7 +77,7 @@ class Remover:
         if known:
             async with self._database.transaction() as tx:
                 await store.hasten_removals(tx, known)
-        is_called = bool(known) or any(event.kind in ("replica.removed", "model.changed") for event in events)
+        is_called = bool(known) or any(event.kind in _CALLS for event in events)
         if is_called:
             self._pace.wake()
         return is_called

@@ -28,6 +28,8 @@ class Wanted:
     enough: int | None = None
     # Of an unloading: what is being answered is not waited for.
     is_forced: bool = False
+    # Of an unloading: these nodes also remove their copies of the model's files. The model itself stays.
+    removes_files: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -40,6 +42,7 @@ class Wanted:
             "if_cold": self.if_cold,
             "enough": self.enough,
             "is_forced": self.is_forced,
+            "removes_files": self.removes_files,
         }
 
     @classmethod
@@ -55,4 +58,5 @@ class Wanted:
             if_cold=value.get("if_cold", False),
             enough=value.get("enough"),
             is_forced=value.get("is_forced", False),
+            removes_files=value.get("removes_files", False),
         )

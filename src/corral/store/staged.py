@@ -173,15 +173,17 @@ _OWE = text("""
     SELECT DISTINCT held.node_id, held.model, CAST(:operation_id AS uuid)
       FROM (SELECT node_id, model FROM staged_models WHERE model = :model
             UNION SELECT node_id, model FROM replicas WHERE model = :model) AS held
+     WHERE CAST(:nodes AS uuid[]) IS NULL OR held.node_id = ANY(CAST(:nodes AS uuid[]))
      ORDER BY held.node_id
     ON CONFLICT (node_id, model) DO UPDATE
        SET operation_id = excluded.operation_id, due_at = corral_now(), attempts = 0, problem = ''
 """)
 
 
-async def owe_removals(tx: Transaction, model: str, operation_id: str) -> None:
-    """Every node that has or ever got files of it is to remove them."""
-    await tx.execute(_OWE, {"model": model, "operation_id": operation_id})
+async def owe_removals(tx: Transaction, model: str, operation_id: str, *, nodes: Collection[str] | None = None) -> None:
+    """Every node that has or ever got files of it is to remove them; with `nodes`, only those of them."""
+    named = None if nodes is None else sorted(nodes)
+    await tx.execute(_OWE, {"model": model, "operation_id": operation_id, "nodes": named})
 
 
 # A model is there before its files are on any node. Rows that have lasted are no report that was merely late.

@@ -25,6 +25,16 @@ class UnloadIn(Strict):
 
     nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: everywhere.")
     force: bool = Field(default=False, description="Do not wait for what is being answered.")
+    delete_files: bool = Field(
+        default=False, description="These nodes also remove their copies of the files. The model stays."
+    )
+
+
+class NodeModelIn(Lenient):
+    """A model on one node, as LocalAI's clients name it."""
+
+    model_name: _Name
+    force: bool = Field(default=False, description="Do not wait for what is being answered.")
 
 
 class PlanIn(LoadIn):

@@ -36,6 +36,7 @@ from corral.wire.loads import (
     LoadPlanOut,
     LoadStatusOut,
     ModelNameIn,
+    NodeModelIn,
     NotThereOut,
     PlacedOut,
     PlanIn,
@@ -46,6 +47,7 @@ from corral.wire.models import AskedModelOut
 
 router = APIRouter(tags=["models"])
 NameIn = Annotated[str, Path(min_length=1, max_length=255)]
+NodeIn = Annotated[str, Path(min_length=1, max_length=255, description="Name or id of a node.")]
 # How often a blocking call looks, and for how long it looks at most.
 LOOK_S = 0.25
 LOOKS_MAX_S = 3600.0
@@ -65,10 +67,33 @@ async def load_model(caller: CallerIn, name: NameIn, body: LoadIn | None = None)
 
 @router.post("/api/models/{name:path}/unload", response_model=AskedModelOut, status_code=202)
 async def unload_model(caller: CallerIn, name: NameIn, body: UnloadIn | None = None) -> Response:
-    """End its replicas. What they are answering is finished within the grace, unless it is forced."""
-    body = body or UnloadIn()
-    nodes = None if body.nodes is None else tuple(body.nodes)
-    wanted = Wanted(kind=OperationKind.MODEL_UNLOAD, model=name, nodes=nodes, is_forced=body.force, reason="an admin")
+    """End its replicas. What they are answering is finished within the grace, unless it is forced. With `delete_files`
+    the nodes also remove their copies of its files; the model stays."""
+    return await _unload(caller, name, body or UnloadIn())
+
+
+@router.post("/api/nodes/{node}/models/unload", response_model=AskedModelOut, status_code=202)
+async def unload_on_node(caller: CallerIn, node: NodeIn, body: NodeModelIn) -> Response:
+    """End the replicas of a model on one node. Those of other nodes stay."""
+    return await _unload(caller, body.model_name, UnloadIn(nodes=[node], force=body.force))
+
+
+@router.post("/api/nodes/{node}/models/delete", response_model=AskedModelOut, status_code=202)
+async def delete_on_node(caller: CallerIn, node: NodeIn, body: NodeModelIn) -> Response:
+    """Remove one node's copy of a model's files, after its replicas there have ended: an operation, so that a node that
+    is away does it when it is back. The model and the copies of other nodes stay; a rule may load it there again."""
+    return await _unload(caller, body.model_name, UnloadIn(nodes=[node], force=body.force, delete_files=True))
+
+
+async def _unload(caller: Caller, name: str, body: UnloadIn) -> Response:
+    wanted = Wanted(
+        kind=OperationKind.MODEL_UNLOAD,
+        model=name,
+        nodes=None if body.nodes is None else tuple(body.nodes),
+        is_forced=body.force,
+        removes_files=body.delete_files,
+        reason="an admin",
+    )
     return await _ask(caller, wanted)
 
 

@@ -1,4 +1,5 @@
-"""Unloading a model, and deleting it with every copy. Both only mark rows and look until they are gone.
+"""Unloading a model, also with the copies of some nodes, and deleting it with every copy. Both only mark rows and look
+until they are gone.
 
 Who ends processes is `loading/stopping.py`, who has files removed is `loading/removing.py`; both go on whatever becomes
 of the operation. Guarantee: a model that is deleted is gone from the registry at once; what absent nodes still hold of
@@ -7,7 +8,7 @@ it is owed, and done when they come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corral.domain.errors import NotFound
@@ -42,28 +43,35 @@ class UnloadKind:
     async def advance(self, tx: Transaction, view: View) -> Next:
         if not view.operation.targets:
             rows = await _replicas(tx, view)
-            if not rows:
-                return Next(verdict=completed(view, f"{view.wanted.model} is loaded nowhere"))
-            await self._begin(tx, view, rows)
+            copies = await _owe_copies(tx, view)
+            if not rows and not copies:
+                return Next(verdict=completed(view, _nothing_there(view)))
+            await self._begin(tx, view, rows, copies)
             view = await reread(tx, view)
         there = {replica.id: replica for replica in await replica_store.list_replicas(tx, model=view.wanted.model)}
         left = {
             target.node: [there[key] for key in _ids_of(target) if key in there] for target in view.operation.targets
         }
-        ends = [(target, _DONE) for target in view.open if not left[target.node]]
+        owed = {removal.node_id: removal for removal in await _list_owed(tx, view)}
+        ends = [(target, _DONE) for target in view.open if not left[target.node] and target.node not in owed]
         if self._is_over(view):
             ends += [(target, _not_stopped(left[target.node])) for target in view.open if left[target.node]]
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends, tells=False)
         if not view.open:
-            return Next(verdict=_outcome(view, "Unloaded from"), moved=moved)
+            words = f"Removed the files of {view.wanted.model} from" if view.wanted.removes_files else "Unloaded from"
+            return Next(verdict=_outcome(view, words), moved=moved)
+        if not any(left[target.node] for target in view.open):
+            return replace(_removing(view, owed), moved=moved)
         problems = [one.stop_problem for target in view.open for one in left[target.node] if one.stop_problem]
         words = f"Unloading {view.wanted.model} from {_names(view.open)}"
         verdict = _moving(view, f"{words}: {problems[0]}" if problems else words, Phase.STOPPING)
         return Next(verdict=verdict, moved=moved, hears_replicas=True)
 
-    async def _begin(self, tx: Transaction, view: View, rows: Sequence[Replica]) -> None:
-        by_node: dict[NodeId, list[str]] = {}
+    async def _begin(
+        self, tx: Transaction, view: View, rows: Sequence[Replica], copies: Sequence[staged_store.Removal]
+    ) -> None:
+        by_node: dict[NodeId, list[str]] = {removal.node_id: [] for removal in copies}
         for replica in rows:
             by_node.setdefault(replica.node_id, []).append(replica.id)
         await load_store.put_targets(tx, view.operation.id, await _targets(tx, self.ids, by_node))
@@ -93,16 +101,7 @@ class DeleteKind:
         if not view.open:
             words = f"Removed {name}" + (f" from {_names(view.operation.targets)}" if view.operation.targets else "")
             return Next(verdict=completed(view, words), moved=moved, afterwards=self.library.forget_unused)
-        there = [target for target in view.open if can_be_asked(view.nodes.get(target.node))]
-        problems = [owed[target.node].problem for target in view.open if owed[target.node].problem]
-        if there:
-            words = f"Removing {name} from {_names(there)}"
-            verdict = _moving(view, f"{words}: {problems[0]}" if problems else words, Phase.REMOVING)
-            return Next(verdict=verdict, moved=moved, hears_replicas=True)
-        words = f"Removed where it could be; owed to {_names(view.open)}, which cannot be reached now"
-        progress = _share_done(view, Phase.REMOVING)
-        verdict = Verdict(state=OperationState.COMPLETED_WITH_PENDING, message=words, progress=progress)
-        return Next(verdict=verdict, moved=moved)
+        return replace(_removing(view, owed), moved=moved)
 
     async def _begin(self, tx: Transaction, view: View) -> None:
         """The model goes at once; what is left are copies. Operations, models, nodes, replicas: in this order."""
@@ -115,6 +114,38 @@ class DeleteKind:
         owed = await staged_store.list_removals(tx, operation_id=view.operation.id)
         by_node: dict[NodeId, list[str]] = {removal.node_id: [] for removal in owed}
         await load_store.put_targets(tx, view.operation.id, await _targets(tx, self.ids, by_node))
+
+
+def _removing(view: View, owed: Mapping[NodeId, staged_store.Removal]) -> Next:
+    """Wait for the nodes that can be reached; what the others owe is done when they are back."""
+    there = [target for target in view.open if can_be_asked(view.nodes.get(target.node))]
+    problems = [owed[target.node].problem for target in view.open if owed[target.node].problem]
+    if there:
+        words = f"Removing {view.wanted.model} from {_names(there)}"
+        verdict = _moving(view, f"{words}: {problems[0]}" if problems else words, Phase.REMOVING)
+        return Next(verdict=verdict, hears_replicas=True)
+    words = f"Removed where it could be; owed to {_names(view.open)}, which cannot be reached now"
+    progress = _share_done(view, Phase.REMOVING)
+    return Next(verdict=Verdict(state=OperationState.COMPLETED_WITH_PENDING, message=words, progress=progress))
+
+
+async def _owe_copies(tx: Transaction, view: View) -> list[staged_store.Removal]:
+    """Write down that the named nodes are to remove their copies, if that was asked for; return what they owe."""
+    if view.wanted.removes_files:
+        await staged_store.owe_removals(tx, view.wanted.model, view.operation.id, nodes=view.wanted.nodes)
+    return await _list_owed(tx, view)
+
+
+async def _list_owed(tx: Transaction, view: View) -> list[staged_store.Removal]:
+    if not view.wanted.removes_files:
+        return []
+    return await staged_store.list_removals(tx, operation_id=view.operation.id)
+
+
+def _nothing_there(view: View) -> str:
+    if view.wanted.removes_files:
+        return f"There is no copy of {view.wanted.model} to remove"
+    return f"{view.wanted.model} is loaded nowhere"
 
 
 async def _replicas(tx: Transaction, view: View) -> list[Replica]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from corral.adapters.nats.client import NatsBus
 from corral.bus import subjects
@@ -62,13 +62,15 @@ class Engines:
         )
         await self.bus.publish(subjects.JOB_EVENT, event, node=self.node.id)
 
-    async def _list(self, _: Delivery[ListRunning]) -> Running:
+    async def _list(self, delivery: Delivery[ListRunning]) -> Running:
         found = [
             RunningProcess(
                 key=key, model=key.rpartition("#")[0], replica=0, backend="fake", version="1", address="h:1", pid=7
             )
             for key in self.running
         ]
+        if delivery.message.measures:
+            found = [replace(one, ram_bytes=2**30, cpu_percent=150.0) for one in found]
         return Running(boot_id=self.node.boot_id, processes=tuple(found))
 
     async def _start(self, delivery: Delivery[StartBackend]) -> JobAccepted:

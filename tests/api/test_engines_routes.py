@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from corral.domain.cluster import ORIGIN
+from corral.store import models as model_store
 from corral.store import outbox
-from tests.api.backends import BACKEND, ask, install, shown, until_state
+from tests.api.backends import BACKEND, ask, install, report, shown, until_state
 from tests.api.engines import Engines, on_the_bus
 from tests.api.operations import assert_envelope
 from tests.api.streams import open_stream
 from tests.bus.nats_server import NatsServer
+from tests.loading.scene import put_loaded, put_model
+from tests.operations.scene import sql
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.support.nodes import joined
 from tests.support.waiting import eventually
@@ -38,7 +41,7 @@ async def cluster(nats: NatsServer, database_url: str) -> AsyncIterator[RunningF
 
 @pytest.fixture
 async def engines(nats: NatsServer, cluster: RunningFrontend) -> AsyncIterator[Engines]:
-    node = await joined(cluster, "a")
+    node = await joined(cluster, "a", total_ram=4 * 2**30)
 
     async def is_connected() -> bool:
         return cluster.bus.is_connected
@@ -259,3 +262,83 @@ async def test_other_things_are_not_told_and_a_place_that_is_none_is_refused(clu
     status, answer = await cluster.call("GET", STREAM, Last_Event_Id="nowhere")
     assert status == 400
     assert_envelope(answer)
+
+
+async def _load(cluster: RunningFrontend, engines: Engines, *models: str) -> None:
+    for name in models:
+        model = await put_model(cluster.database, name)
+        await put_loaded(cluster.database, engines.node.id, model)
+        engines.running.append(f"{name}#0")
+
+
+@pytest.mark.behaviour("API-29")
+async def test_processes_of_a_node_are_told_with_memory_and_processor(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    engines.running.append("m#0")
+    status, (process,) = await cluster.call("GET", "/api/nodes/a/processes")
+    assert (status, process["ram_bytes"], process["cpu_percent"]) == (200, 2**30, 150.0)
+
+
+@pytest.mark.behaviour("API-29")
+async def test_monitor_sums_up_the_engines_of_one_model_and_lists_each(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    await _load(cluster, engines, "chat", "other")
+    status, seen = await cluster.call("GET", "/backend/monitor?model=chat")
+    assert (status, seen["memory_info"], seen["cpu_percent"]) == (200, {"rss": 2**30}, 150.0)
+    assert [(one["key"], one["node_name"], one["pid"]) for one in seen["processes"]] == [("chat#0", "a", 7)]
+    assert seen["memory_percent"] == 25.0
+    _, every = await cluster.call("GET", "/backend/monitor")
+    assert (len(every["processes"]), every["cpu_percent"]) == (2, 300.0)
+
+
+async def test_monitor_refuses_a_model_that_is_loaded_nowhere(cluster: RunningFrontend, engines: Engines) -> None:
+    await put_model(cluster.database, "cold")
+    for model, code in (("cold", "model_not_loaded"), ("nobody", "model_not_found")):
+        status, answer = await cluster.call("GET", f"/backend/monitor?model={model}")
+        assert status == 404
+        assert_envelope(answer, code=code)
+
+
+async def test_monitor_names_a_node_that_does_not_answer(cluster: RunningFrontend, engines: Engines) -> None:
+    await _load(cluster, engines, "chat")
+    silent = await joined(cluster, "silent")
+    async with cluster.database.transaction() as tx:
+        model = await model_store.get_model(tx, "chat")
+    await put_loaded(cluster.database, silent.id, model)
+    status, seen = await cluster.call("GET", "/backend/monitor?model=chat")
+    assert (status, list(seen["unreachable"]), len(seen["processes"])) == (200, ["silent"], 1)
+
+
+@pytest.mark.behaviour("API-29")
+async def test_system_lists_installed_backends_and_loaded_models(cluster: RunningFrontend, engines: Engines) -> None:
+    await _load(cluster, engines, "chat")
+    await report(engines.node, BACKEND)
+    status, system = await cluster.call("GET", "/system")
+    assert (status, system["backends"]) == (200, [BACKEND])
+    assert [(one["id"], one["backend"], one["node_name"]) for one in system["loaded_models"]] == [
+        ("chat", "cpu-engine", "a")
+    ]
+
+
+async def test_replicas_are_listed_with_backend_and_times_as_localai_has_them(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    await _load(cluster, engines, "chat")
+    await sql(cluster.database, "UPDATE nodes SET bus_ok = TRUE")
+    _, (everywhere,) = await cluster.call("GET", "/api/nodes/models")
+    _, (replica,) = await cluster.call("GET", "/api/nodes/a/models")
+    assert everywhere == replica
+    assert (replica["backend_type"], replica["loading_by"]) == ("cpu-engine", "")
+    assert replica["created_at"] <= replica["updated_at"]
+
+
+async def test_replica_that_is_loading_names_the_operation_that_loads_it(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    await _load(cluster, engines, "chat")
+    key = "00000000-0000-0000-0000-000000000007"
+    await sql(cluster.database, f"UPDATE replicas SET state = 'loading', operation_id = '{key}'")
+    _, (replica,) = await cluster.call("GET", "/api/nodes/a/models")
+    assert (replica["state"], replica["loading_by"]) == ("loading", key)

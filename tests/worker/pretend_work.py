@@ -435,6 +435,9 @@ class PretendProcesses:
     def running(self) -> tuple[RunningProcess, ...]:
         return tuple(each for each in self.table.values() if each.state != "stopping")
 
+    async def measure_running(self) -> tuple[RunningProcess, ...]:
+        return tuple(replace(each, ram_bytes=7, cpu_percent=50.0) for each in self.running())
+
     async def read_log(self, wish: ReadLog) -> Log:
         if not wish.key:
             return Log(keys=tuple(self.lines))

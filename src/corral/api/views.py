@@ -7,12 +7,14 @@ from dataclasses import asdict
 
 from corral.domain.cluster import Event
 from corral.domain.node import Node, NodeId
-from corral.domain.replica import Replica
+from corral.domain.replica import Replica, ReplicaState
 from corral.policy.budget import budget_or_no_cap
 from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
 from corral.wire.events import EventOut
 from corral.wire.live import NodeLive
 from corral.wire.nodes import Condition, NodeOut, ReplicaOut
+
+_ON_THEIR_WAY = (ReplicaState.STAGING, ReplicaState.LOADING)
 
 
 def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
@@ -81,6 +83,10 @@ def replica_out(replica: Replica) -> ReplicaOut:
         in_flight=replica.in_flight,
         last_used=replica.last_used_at,
         config_revision=replica.revision,
+        backend_type=replica.backend,
+        loading_by=(replica.operation_id or "") if replica.state in _ON_THEIR_WAY else "",
+        created_at=replica.created_at,
+        updated_at=replica.updated_at,
     )
 
 

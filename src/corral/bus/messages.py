@@ -346,6 +346,9 @@ class ModelDeleted:
 class ListRunning:
     """Which processes run?"""
 
+    # Measure memory and processor of each now, which takes a fraction of a second.
+    measures: bool = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningProcess:
@@ -369,6 +372,8 @@ class RunningProcess:
     # What it takes of the machine; absent if nobody has measured it.
     vram_bytes: int | None = None
     ram_bytes: int | None = None
+    # How much of the processors it uses, 100 for each; absent unless it was asked for.
+    cpu_percent: float | None = None
     # What to show to it; empty if it checks nothing.
     engine_key: str = field(default="", repr=False)
     # The ticket that its load came with: without one, a process that no row knows is not adopted.

@@ -254,10 +254,20 @@ def plan_sentence(plan: PlanOut) -> str:
 
 def process_list(processes: Sequence[ProcessOut], *, colour: bool) -> str:
     rows = [
-        [one.key, one.backend, one.version, one.state, one.address, str(one.pid), str(one.restarts)]
+        [
+            one.key,
+            one.backend,
+            one.version,
+            one.state,
+            one.address,
+            str(one.pid),
+            str(one.restarts),
+            "" if one.ram_bytes is None else render.size(one.ram_bytes),
+            "" if one.cpu_percent is None else f"{one.cpu_percent:.0f} %",
+        ]
         for one in processes
     ]
-    headers = ("PROCESS", "BACKEND", "VERSION", "STATE", "ADDRESS", "PID", "RESTARTS")
+    headers = ("PROCESS", "BACKEND", "VERSION", "STATE", "ADDRESS", "PID", "RESTARTS", "MEMORY", "CPU")
     return render.table(headers, rows, colour=colour)
 
 

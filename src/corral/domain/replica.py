@@ -54,6 +54,8 @@ class Replica:
     stop_reason: str = ""
     stop_attempts: int = 0
     stop_problem: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
 
     @property
     def process_key(self) -> str:

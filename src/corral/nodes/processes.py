@@ -7,7 +7,10 @@ Stopping is acknowledged: what the answer lists has ended.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from corral.bus.messages import (
@@ -33,7 +36,7 @@ from corral.bus.subjects import (
     MODELS_RUNNING,
     SubjectSpec,
 )
-from corral.domain.errors import Conflict, NodeUnreachable, NotFound
+from corral.domain.errors import Conflict, CorralError, NodeUnreachable, NotFound
 from corral.domain.node import Node, NodeType
 from corral.nodes.commands import describe
 from corral.policy.faults import COMMAND_UNKNOWN
@@ -47,11 +50,40 @@ R = TypeVar("R")
 LINES_MAX = 1000
 # A log is a few files that are turned over; a worker that never comes to its end is not believed.
 _ROUNDS_MAX = 50
+# One question of an admin does not fill the bus.
+_NODES_AT_A_TIME = 32
 
 
 async def running(database: Database, bus: Bus, reference: str) -> tuple[RunningProcess, ...]:
+    """What runs there, with memory and processor as the worker measures them now."""
     node = await _worker(database, reference)
-    return (await _ask(database, bus, node, MODELS_RUNNING, ListRunning())).processes
+    return (await _ask(database, bus, node, MODELS_RUNNING, ListRunning(measures=True))).processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProcessesReport:
+    """The processes of one node, or why they are not known."""
+
+    node: Node
+    processes: tuple[RunningProcess, ...] = ()
+    problem: str = ""
+
+
+async def measure_nodes(database: Database, bus: Bus, nodes: Sequence[Node]) -> list[NodeProcessesReport]:
+    """Ask the workers of several nodes at once; one that does not answer is told with its problem."""
+    turns = asyncio.Semaphore(_NODES_AT_A_TIME)
+
+    async def ask(node: Node) -> NodeProcessesReport:
+        async with turns:
+            try:
+                found = await running(database, bus, node.id)
+            except CorralError as error:
+                return NodeProcessesReport(node=node, problem=error.message)
+        return NodeProcessesReport(node=node, processes=found)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask(node)) for node in nodes]
+    return [task.result() for task in tasks]
 
 
 async def start(database: Database, bus: Bus, reference: str, wish: StartBackend) -> JobAccepted:

@@ -189,6 +189,8 @@ def _to_replica(row: Any) -> Replica:
         stop_reason=row.stop_reason,
         stop_attempts=row.stop_attempts,
         stop_problem=row.stop_problem,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
     )
 
 

@@ -452,6 +452,48 @@ class ProcessOut(Lenient):
     pid: int
     state: str
     restarts: int = 0
+    ram_bytes: Bytes | None = Field(default=None, description="Resident memory of the process and its children.")
+    vram_bytes: Bytes | None = None
+    cpu_percent: float | None = Field(default=None, description="Use of the processors just now; 100 is one of them.")
+
+
+class MonitoredProcessOut(ProcessOut):
+    """One engine process with its node."""
+
+    node_id: str
+    node_name: str
+
+
+class MemoryInfoOut(Lenient):
+    rss: int = Field(description="Resident memory in bytes.")
+
+
+class MonitorOut(Lenient):
+    """Memory and processor of a model's engines: in all, as LocalAI tells them, and one by one."""
+
+    model: str = ""
+    memory_info: MemoryInfoOut
+    memory_percent: float = Field(description="Of the memory of the nodes that run them.")
+    cpu_percent: float = Field(description="100 is one processor.")
+    processes: list[MonitoredProcessOut] = Field(default_factory=list)
+    unreachable: dict[str, str] = Field(default_factory=dict, description="Nodes that did not answer, and why.")
+
+
+class LoadedModelOut(Lenient):
+    id: str
+    backend: str = ""
+    node_id: str
+    node_name: str
+    replica_index: int
+    ram_bytes: Bytes | None = None
+    vram_bytes: Bytes | None = None
+
+
+class SystemOut(Lenient):
+    """What is installed and loaded in this cluster."""
+
+    backends: list[str] = Field(description="Names of the backends that a node has.")
+    loaded_models: list[LoadedModelOut]
 
 
 class LogLineOut(Lenient):

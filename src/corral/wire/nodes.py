@@ -231,6 +231,10 @@ class ReplicaOut(Lenient):
     in_flight: int
     last_used: datetime | None
     config_revision: str
+    backend_type: str = Field(default="", description="The backend that its engine is of.")
+    loading_by: str = Field(default="", description="The operation that is loading it; empty once it is loaded.")
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
 
 
 class MessageOut(Lenient):

@@ -194,10 +194,12 @@ class BackendCommands:
     async def _on_delete_model(self, delivery: Delivery[DeleteModel]) -> ModelDeleted:
         return await self._parts.files.delete(delivery.message.model)
 
-    async def _on_running(self, _: Delivery[ListRunning]) -> Running:
+    async def _on_running(self, delivery: Delivery[ListRunning]) -> Running:
         # "Nothing runs" would be a lie as long as nothing has been adopted.
         await self._parts.runner.until_loaded()
-        return Running(boot_id=self._parts.boot_id, processes=self._parts.processes.running())
+        processes = self._parts.processes
+        found = await processes.measure_running() if delivery.message.measures else processes.running()
+        return Running(boot_id=self._parts.boot_id, processes=found)
 
 
 def _item(installed: InstalledBackend) -> InstalledItem:

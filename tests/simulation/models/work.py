@@ -182,6 +182,9 @@ class SimProcesses:
     def running(self) -> tuple[RunningProcess, ...]:
         return tuple(each.told() for _, each in sorted(self._host.engines.items()) if not each.is_stopping)
 
+    async def measure_running(self) -> tuple[RunningProcess, ...]:
+        return self.running()
+
     async def read_log(self, wish: ReadLog) -> Log:
         raise NotFound(f"There is no log of {wish.key}.", code="log_not_found")
 

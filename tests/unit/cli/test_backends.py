@@ -312,13 +312,12 @@ def test_everything_is_upgraded_by_one_command(corral, frontend):
 def test_engines_of_a_node_are_shown_started_and_stopped(corral, frontend):
     process = {
         "key": "m#0", "model": "m", "replica": 0, "backend": "fake", "version": "1", "address": "127.0.0.1:5",
-        "pid": 7, "state": "ready",
+        "pid": 7, "state": "ready", "ram_bytes": 2**30, "cpu_percent": 149.6,
     }  # fmt: skip
     frontend.on("GET /api/nodes/gpu-a/processes", json_answer([process]), json_answer([]))
-    assert (
-        "m#0       fake      1         ready   127.0.0.1:5   7     0"
-        in corral("backends", "processes", "--node", "gpu-a").out
-    )
+    shown = corral("backends", "processes", "--node", "gpu-a").out
+    assert "m#0       fake      1         ready   127.0.0.1:5   7     0" in shown
+    assert shown.splitlines()[-1].split()[-4:] == ["1", "GiB", "150", "%"]
     assert "No engine runs" in corral("backends", "processes", "--node", "gpu-a").err
     start = "POST /api/nodes/gpu-a/backends/start"
     frontend.on(

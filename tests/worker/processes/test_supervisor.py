@@ -52,6 +52,20 @@ async def test_an_engine_is_ready_when_the_start_returns_and_is_asked_for_by_its
     assert processes.running() == (process,)
 
 
+@pytest.mark.behaviour("API-29")
+async def test_engine_is_measured_with_its_memory_and_processor_when_asked(scene: Scene):
+    scene.install()
+    supervisor = await scene.start()
+    process = await supervisor.start_backend(wish(), NoReport())
+    (measured,) = await supervisor.measure_running()
+    assert (measured.key, measured.pid) == (process.key, process.pid)
+    assert measured.ram_bytes is not None
+    assert measured.ram_bytes >= psutil.Process(process.pid).memory_info().rss // 2
+    assert measured.cpu_percent is not None
+    assert measured.cpu_percent >= 0.0
+    assert supervisor.running()[0].cpu_percent is None, "only who asks for it waits for it"
+
+
 @pytest.mark.behaviour("PROC-1")
 async def test_starting_it_again_and_at_the_same_time_gives_the_one_process(scene: Scene):
     scene.install()

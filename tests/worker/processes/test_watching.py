@@ -8,7 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from corral.worker.processes.machine import Measured
 from corral.worker.processes.supervisor import Supervisor
+from corral.worker.processes.watching import SAMPLE_S
 from tests.simulation.clock import SimClock
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
@@ -125,3 +127,16 @@ async def test_a_real_engine_that_is_stopped_in_its_tracks_is_told_and_recovers(
         halted.resume()
     await eventually(lambda: state("ready"))
     assert supervisor.running()[0].pid == process.pid
+
+
+@pytest.mark.behaviour("API-29")
+def test_engine_that_uses_half_a_processor_is_measured_at_fifty_percent(tmp_path: Path):
+    machine = PretendMachine()
+
+    async def story(supervisor: Supervisor, clock: SimClock, world: dict[str, bool]) -> None:
+        machine.cpu_step_s = SAMPLE_S / 2
+        machine.measured = Measured(ram_bytes=1000, vram_bytes=2000)
+        (told,) = await supervisor.measure_running()
+        assert (told.cpu_percent, told.ram_bytes, told.vram_bytes) == (50.0, 1000, 2000)
+
+    play(tmp_path, machine, story)

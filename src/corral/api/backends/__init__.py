@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.backends import catalog, fleet, galleries, logs, one_node, upgrades
+from corral.api.backends import catalog, fleet, galleries, logs, monitor, one_node, upgrades
 
 router = APIRouter(
-    routes=[route for part in (catalog, upgrades, galleries, fleet, one_node, logs) for route in part.router.routes]
+    routes=[
+        route for part in (catalog, upgrades, galleries, fleet, one_node, logs, monitor) for route in part.router.routes
+    ]
 )

@@ -36,7 +36,7 @@ from corral.worker.processes.ports import PortPool, read_range
 from corral.worker.processes.probe import HttpReady, is_bindable
 from corral.worker.processes.system import SystemMachine
 from corral.worker.processes.threads import ThreadBudget
-from corral.worker.processes.watching import watch
+from corral.worker.processes.watching import UsageMeter, watch
 from corral.worker.work import Report, Runnable
 
 log = structlog.get_logger(__name__)
@@ -86,6 +86,7 @@ class Supervisor:
             tasks=self._tasks,
             changed=self._tell_change,
         )
+        self._usage = UsageMeter(self._around.machine, parts.clock)
         plan = LoopPlan(name="engine-logs", interval_s=COPY_INTERVAL_S)
         self.copying = Loop(plan=plan, tick=self._copy_logs, clock=parts.clock, rng=parts.rng)
         plan = LoopPlan(name="engine-health", interval_s=options.watch_s)
@@ -156,6 +157,9 @@ class Supervisor:
     def running(self) -> tuple[RunningProcess, ...]:
         told = (engine.told() for engine in self._engines.values())
         return tuple(sorted((one for one in told if one is not None), key=lambda one: one.key))
+
+    async def measure_running(self) -> tuple[RunningProcess, ...]:
+        return await self._usage.measure(tuple(self._engines.values()))
 
     async def read_log(self, wish: ReadLog) -> Log:
         return await self._around.shelf.read(wish)

@@ -74,6 +74,14 @@ test: check ## all checks and all tests (what CI runs)
 	@$(BIN)/python -m compileall -q src # the tests start hundreds of processes, and Python may have been told to keep nothing
 	@$(BIN)/python -m tools.run_tests -n 3 --dist worksteal
 
+.PHONY: dist
+dist: page ## build the wheel (with the page) and the source archive into dist/; the same commit gives the same bytes
+	@$(BIN)/python -m tools.dist
+
+.PHONY: dist-test
+dist-test: $(VENV)/.dev page ## install the wheel into an empty environment, start a cluster with it, join a worker by /join
+	@$(BIN)/python -m pytest tests/packaging -o "python_files=test_*.py whole.py" -o timeout=900
+
 .PHONY: sim
 sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500
 	@$(BIN)/python -m pytest tests/simulation -n auto --seeds=$(or $(SEEDS),200)

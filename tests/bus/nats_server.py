@@ -152,5 +152,5 @@ async def eventually(is_true: Callable[[], bool], what: str, *, limit_s: float =
 def _binary() -> str:
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if beside.is_file() else shutil.which("nats-server")
-    assert found is not None, "nats-server is not installed (pip install corral[embedded])"
+    assert found is not None, "nats-server is not installed (make dev)"
     return found

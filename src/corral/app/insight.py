@@ -10,7 +10,7 @@ from corral.api.parts import Parts
 from corral.api.stream.board import Board
 from corral.app.options import World
 from corral.app.settings import FrontendSettings
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import INSTALL_HINT, InvalidRequest
 from corral.insight.going import UnderWay
 from corral.insight.insight import Breaker, Insight
 from corral.insight.sharing import Sharing
@@ -54,6 +54,6 @@ def open_spans(settings: FrontendSettings, frontend_id: str) -> Spans | None:
     except ImportError as error:
         raise InvalidRequest(
             "otlp_endpoint is set, and the library for it is not installed.",
-            hint="Install Corral with its extra otel: pip install 'corral[otel]'.",
+            hint=INSTALL_HINT.format(extra="otel"),
         ) from error
     return OtlpSpans(settings.otlp_endpoint, version=__version__, frontend_id=frontend_id)

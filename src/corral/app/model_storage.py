@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.adapters.storage.address import parse_address, parse_key
 from corral.app.settings import FrontendSettings
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import INSTALL_HINT, InvalidRequest
 from corral.ports.storage import Storage
 
 
@@ -17,7 +17,7 @@ def open_storage(settings: FrontendSettings) -> Storage | None:
     except ImportError as error:
         raise InvalidRequest(
             "library_storage is set, and the library for it is not installed.",
-            hint="Install Corral with its extra s3: pip install 'corral[s3]'.",
+            hint=INSTALL_HINT.format(extra="s3"),
         ) from error
     key = settings.library_storage_key
     return S3Storage(parse_address(settings.library_storage), parse_key(key.get_secret_value()) if key else None)

@@ -11,10 +11,13 @@ import structlog
 
 from corral.app.settings import FrontendSettings, Loaded, WorkerSettings
 from corral.cli.flags import settings_command
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import INSTALL_HINT, InvalidRequest
+
+# A worker has no extras.
+_WORKER_HINT = "Install the worker again: GET /join of a frontend is the script for it."
 
 
-def _begin(module: str, function: str, loaded: Loaded[Any], extra: str) -> Callable[[Any], int]:
+def _begin(module: str, function: str, loaded: Loaded[Any], extra: str | None) -> Callable[[Any], int]:
     """What runs the process. Its warnings are told before it is imported."""
     from corral.app.logs import configure_logging
 
@@ -27,7 +30,7 @@ def _begin(module: str, function: str, loaded: Loaded[Any], extra: str) -> Calla
     return run
 
 
-def _import(module: str, extra: str) -> Any:
+def _import(module: str, extra: str | None) -> Any:
     # Importing makes a hundred thousand objects that live as long as the process. Looking through them for garbage
     # again and again is a sixth of the start, and later on a part of every collection.
     gc.disable()
@@ -37,7 +40,8 @@ def _import(module: str, extra: str) -> Any:
         if error.name is None or error.name.partition(".")[0] == "corral":
             raise
         raise InvalidRequest(
-            f"{error.name} is not installed, and this command needs it.", hint=f"pip install '{extra}'"
+            f"{error.name} is not installed, and this command needs it.",
+            hint=INSTALL_HINT.format(extra=extra) if extra else _WORKER_HINT,
         ) from error
     finally:
         gc.freeze()
@@ -46,13 +50,13 @@ def _import(module: str, extra: str) -> Any:
 
 def _run_frontend(loaded: Loaded[FrontendSettings]) -> int:
     if loaded.settings.processes > 1:
-        return _begin("corral.app.listening.processes", "run_processes", loaded, "corral[frontend]")(loaded.settings)
+        return _begin("corral.app.listening.processes", "run_processes", loaded, "frontend")(loaded.settings)
     # A frontend tells admins where each of its settings came from.
-    return _begin("corral.app.frontend", "run_frontend", loaded, "corral[frontend]")(loaded)
+    return _begin("corral.app.frontend", "run_frontend", loaded, "frontend")(loaded)
 
 
 def _run_worker(loaded: Loaded[WorkerSettings]) -> int:
-    return _begin("corral.app.worker", "run_worker", loaded, "corral")(loaded.settings)
+    return _begin("corral.app.worker", "run_worker", loaded, None)(loaded.settings)
 
 
 serve = settings_command(

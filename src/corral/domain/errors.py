@@ -25,6 +25,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+# For whoever lacks an optional part. No index is named: a package with this name there may be somebody else's.
+INSTALL_HINT = (
+    "Install Corral with its extra `{extra}`: `.venv/bin/uv pip install -e '.[{extra}]'` in its checkout, or its "
+    "wheel as 'corral[{extra}] @ file:///path/to/corral.whl'."
+)
+
 
 class CorralError(Exception):
     """Something went wrong."""

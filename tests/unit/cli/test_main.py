@@ -219,8 +219,8 @@ def test_serve_and_worker_refuse_wrong_settings_before_they_start(corral):
 
 def test_a_missing_library_is_named_with_what_to_install():
     with pytest.raises(InvalidRequest, match="no_such_library is not installed") as caught:
-        processes._import("no_such_library.part", "corral[frontend]")
-    assert caught.value.hint == "pip install 'corral[frontend]'"
+        processes._import("no_such_library.part", "frontend")
+    assert "uv pip install -e '.[frontend]'" in (caught.value.hint or "")
 
 
 def test_the_version_is_printed(corral):

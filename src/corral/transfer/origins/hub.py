@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from corral.domain.errors import INSTALL_HINT
 from corral.domain.model import FilePart
 from corral.ports.origin import Found, Moved
 from corral.transfer.download import Wish
@@ -151,7 +152,7 @@ def _quiet_library() -> None:
     except ImportError as error:
         raise TransferFailed(
             "This frontend cannot speak to the Hugging Face hub.",
-            hint="Install Corral with its extra `hub` there: pip install 'corral[hub]'.",
+            hint=INSTALL_HINT.format(extra="hub"),
             code="unsupported",
         ) from error
     # It would ask the public hub for a list of programs to look for, even where another hub is set up.

@@ -16,6 +16,8 @@ from pathlib import Path
 from tools.source import ROOT
 
 FOLDER = "requirements"
+# Shipped with the package: frontends give it to machines that join.
+WORKER = "src/corral/api/join/requirements.txt"
 OPTIONS = (
     "--universal",
     "--python-version=3.11",
@@ -25,11 +27,12 @@ OPTIONS = (
     "--no-annotate",
     "--quiet",
 )
-# What each file is made from. The order matters: dev.in is held to what run.txt has chosen.
+# What each file is made from. The order matters: the others are held to what run.txt has chosen.
 SOURCES = {
-    "run.txt": ("--extra=embedded", "pyproject.toml"),
-    "build.txt": (f"{FOLDER}/build.in",),
-    "dev.txt": (f"{FOLDER}/dev.in",),
+    f"{FOLDER}/run.txt": ("--extra=embedded", "pyproject.toml"),
+    WORKER: (f"--constraint={FOLDER}/run.txt", "pyproject.toml"),
+    f"{FOLDER}/build.txt": (f"{FOLDER}/build.in",),
+    f"{FOLDER}/dev.txt": (f"{FOLDER}/dev.in",),
 }
 _ADDRESS = re.compile(r"(?:https?|file)://\S+|--(?:extra-)?index-url|--find-links|--trusted-host")
 
@@ -39,8 +42,7 @@ def main() -> int:
     if uv is None:
         print("error: uv is not installed\n\nhint: make dev", file=sys.stderr)
         return 1
-    for name, sources in SOURCES.items():
-        target = f"{FOLDER}/{name}"
+    for target, sources in SOURCES.items():
         done = subprocess.run([uv, "pip", "compile", *OPTIONS, "-o", target, *sources], cwd=ROOT, check=False)
         if done.returncode:
             return done.returncode

@@ -15,10 +15,10 @@ from tests.api.operations import FOR_EVERYBODY, SOME_ID, assert_envelope
 from tests.api.test_authentication import make_key
 from tests.support.frontends import RunningFrontend
 
-OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/app")
+OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/app", "/join")
 # They show a credential of another kind, or none: a browser's session, a node's credential.
 OTHERS = ("/api/session", "/api/node/")
-FOR_ADMINS = ("/api/audit", "/api/keys", "/api/settings", "/api/tokens", "/api/users")
+FOR_ADMINS = ("/api/audit", "/api/join", "/api/keys", "/api/settings", "/api/tokens", "/api/users")
 # OpenAI's and Anthropic's, Ollama's, and what every holder of a key may know.
 FOR_ASKING = (
     "/v1/",

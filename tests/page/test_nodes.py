@@ -91,11 +91,12 @@ def test_a_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_remo
     open_page(page, fleet, "/nodes")
     button(page, "Add a machine").click()
     expect(page).to_have_url(re.compile(r"join=true"))
+    expect(dialog(page).get_by_text("no other machine can reach it")).to_be_visible()
     assert axe(page) == []
     dialog(page).get_by_label("What the token is for").fill("a machine of the tests")
     button(page, "Make the command").click()
+    expect(dialog(page).get_by_text(f"curl -fsSL {fleet.url()}/join | sh -s -- --token cj_")).to_be_visible()
     dialog(page).get_by_text("Corral is there already").click()
-    expect(dialog(page).get_by_text("works on this machine only")).to_be_visible()
     expect(dialog(page).get_by_text("Waiting for the machine.")).to_be_visible()
     assert axe(page) == []
 

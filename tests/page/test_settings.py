@@ -67,7 +67,7 @@ def test_tokens_are_made_and_revoked_and_the_audit_log_has_it(page: Page, fleet:
     page.get_by_label("Machines").first.fill("4")
     page.get_by_role("button", name="Make the token").click()
     command = page.get_by_role("dialog").locator("pre").first.inner_text()
-    assert command.startswith(f"corral worker --join {fleet.url()} --token cj_")
+    assert command.startswith(f"curl -fsSL {fleet.url()}/join | sh -s -- --token cj_")
     page.get_by_role("button", name="I have it").click()
     line = page.get_by_role("listitem", name="rack 2")
     expect(line).to_contain_text("used 0 of 4")

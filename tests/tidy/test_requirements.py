@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.lock import SOURCES, addresses_in
+from tools.lock import SOURCES, WORKER, addresses_in
 from tools.source import ROOT
 
-FOLDER = ROOT / "requirements"
+RUN, DEV = "requirements/run.txt", "requirements/dev.txt"
 _PINNED = re.compile(r"[a-z0-9][a-z0-9._-]*(\[[a-z0-9,_-]+\])?==\S+( ; .+)?")
 
 
@@ -22,7 +22,7 @@ def _entries(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
-    entries = _entries(FOLDER / name)
+    entries = _entries(ROOT / name)
     loose = [
         entry
         for entry in entries
@@ -34,7 +34,7 @@ def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_no_requirement_file_names_an_address(name: str) -> None:
-    assert addresses_in((FOLDER / name).read_text(encoding="utf-8")) == []
+    assert addresses_in((ROOT / name).read_text(encoding="utf-8")) == []
 
 
 def test_an_address_in_a_requirement_file_is_noticed() -> None:
@@ -45,8 +45,15 @@ def test_an_address_in_a_requirement_file_is_noticed() -> None:
 def test_what_development_needs_does_not_contradict_what_runs() -> None:
     """One environment holds both."""
     versions = [
-        {entry.split("==")[0]: entry.split()[0] for entry in _entries(FOLDER / name) if " ; " not in entry}
-        for name in ("run.txt", "dev.txt")
+        {entry.split("==")[0]: entry.split()[0] for entry in _entries(ROOT / name) if " ; " not in entry}
+        for name in (RUN, DEV)
     ]
     run, dev = versions
     assert {name: (run[name], dev[name]) for name in run.keys() & dev.keys() if run[name] != dev[name]} == {}
+
+
+def test_worker_requirements_are_a_part_of_what_runs_with_the_same_versions() -> None:
+    run = {entry.partition("--hash=")[0].strip() for entry in _entries(ROOT / RUN)}
+    worker = {entry.partition("--hash=")[0].strip() for entry in _entries(ROOT / WORKER)}
+    assert worker
+    assert worker - run == set()

@@ -26,6 +26,7 @@ from corral.api import (
     rules,
     usage,
 )
+from corral.api.join import routes as join
 from corral.api.metrics import Metrics
 from corral.api.middleware import Edge
 from corral.api.page import routes as page
@@ -88,6 +89,7 @@ def create_app(parts: Parts | None, metrics: Metrics) -> FastAPI:
         backends,
         models,
         access,
+        join,
         usage,
         events,
         openai,

@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from corral.access.allowed import allowed
 from corral.access.directory import Directory
 from corral.access.sessions import Sessions
+from corral.api.join.address import JoinOptions
 from corral.api.page.page import Page
 from corral.api.stream.board import Board
 from corral.backends.catalog import Catalog
@@ -96,6 +97,8 @@ class Parts:
     settings: tuple[SettingOut, ...] = ()
     # The address under which browsers reach the frontends; None: the one that each asks by.
     public_url: str | None = None
+    # Where another machine reaches this frontend.
+    join: JoinOptions = field(default_factory=JoinOptions)
     # Scans large bodies without keeping others waiting.
     slices: SliceRunner = field(default_factory=SliceRunner)
     # What /metrics asks for; None: it is open.

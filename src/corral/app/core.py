@@ -446,6 +446,7 @@ class Core:
             directory=self.directory,
             sessions=self._make_sessions(),
             public_url=options.public_url,
+            join=options.join,
             metrics_key=options.metrics_key,
             origins=options.origins,
             settings=options.settings,

@@ -26,6 +26,7 @@ from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.api.application import create_app, with_edge
 from corral.api.cluster import metrics_page
+from corral.api.join.address import JoinOptions
 from corral.app.core import Core, CoreOptions, World
 from corral.app.credentials import NodeCredentials
 from corral.app.insight import open_spans
@@ -66,6 +67,8 @@ log = structlog.get_logger(__name__)
 YOUNG_OBJECTS = 10_000
 # How often one of several processes looks whether their parent is there.
 PARENT_LOOK_S = 1.0
+# Of a network that no machine is in (RFC 5737): the way there is the way out.
+_DOCUMENTATION_ADDRESS = "192.0.2.1"
 
 
 def run_frontend(loaded: Loaded[FrontendSettings]) -> int:
@@ -172,6 +175,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         body_limits=ByteLimits(total_bytes=settings.request_bytes_max, key_bytes=settings.request_key_bytes_max),
         upload_limits=ByteLimits(total_bytes=settings.upload_bytes_max, key_bytes=settings.upload_key_bytes_max),
         public_url=settings.public_url,
+        join=JoinOptions(listen_host=settings.host, port=port, find_host=_find_network_host),
         metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
         origins=OriginPolicy(parse_origins(settings.cors_origins)),
         oidc=_oidc(settings),
@@ -207,6 +211,11 @@ def _reached_at(settings: FrontendSettings) -> str:
         return settings.host
     # Only its host: an address of several databases has no port that could be read.
     return outward_host([f"http://{urlsplit(settings.database_url.get_secret_value()).hostname or ''}"])
+
+
+def _find_network_host() -> str:
+    """Return this machine's address on the way out of its network. Nothing is sent: the routing table is asked."""
+    return outward_host([f"http://{_DOCUMENTATION_ADDRESS}"])
 
 
 def shown_settings(loaded: Loaded[FrontendSettings]) -> tuple[SettingOut, ...]:

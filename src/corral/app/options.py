@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corral import __version__
 from corral.access.oidc import OidcOptions
+from corral.api.join.address import JoinOptions
 from corral.app.no_engines import NoEngines
 from corral.app.no_network import NoNetwork, NoOrigins
 from corral.domain.backend import Gallery
@@ -86,6 +87,8 @@ class CoreOptions:
     insight: InsightOptions = field(default_factory=InsightOptions)
     # The address that browsers use; None: whatever each asks by.
     public_url: str | None = None
+    # Where another machine reaches this frontend.
+    join: JoinOptions = field(default_factory=JoinOptions)
     # None: /metrics is open.
     metrics_key: str | None = field(default=None, repr=False)
     # Web pages of these origins may call models.

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
 from corral.cli import render
 from corral.domain.errors import Conflict, InvalidRequest
 from corral.wire.access import KeyOut, LimitIn, LimitOut, TokenOut
+from corral.wire.join import JoinOut
 from corral.wire.users import UserOut
 
 T = TypeVar("T", TokenOut, KeyOut)
 B = TypeVar("B", bound=BaseModel)
 # Requests in a minute, tokens in a minute, a day and a month.
 Numbers = tuple[int | None, int | None, int | None, int | None]
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def token_list(tokens: Sequence[TokenOut], now: datetime, *, colour: bool) -> str:
@@ -151,12 +150,32 @@ def patterns(said: str) -> list[str]:
     return [pattern.strip() for pattern in said.split(",") if pattern.strip()]
 
 
-def join_command(url: str, token: str) -> str:
-    return f"corral worker --join {url} --token {token}"
+def write_join(join: JoinOut, token: str) -> str:
+    """Return what a person runs on the machine that is to join."""
+    lines = (
+        "It is not shown again. On the machine that is to join (it needs Python 3.11 or newer):",
+        f"  {with_token(join.command, token)}",
+        "Without curl:",
+        f"  {with_token(join.command_without_curl, token)}",
+        "Where Corral is installed already:",
+        f"  {with_token(join.worker_command, token)}",
+        f"It installs Corral {join.version} from this cluster; sha256 of its wheel: {join.wheel_sha256}",
+    )
+    return "\n\n".join(lines)
 
 
-def is_loopback(url: str) -> bool:
-    return urlsplit(url).hostname in LOOPBACK
+def join_fields(join: JoinOut, token: str) -> dict[str, str | None]:
+    """Return what `--json` says beside the token."""
+    return {
+        "join_command": with_token(join.command, token),
+        "worker_command": with_token(join.worker_command, token),
+        "join_problem": join.problem,
+        "wheel_sha256": join.wheel_sha256,
+    }
+
+
+def with_token(command: str, token: str) -> str:
+    return command.replace("{token}", token)
 
 
 def pick_id(items: Sequence[T], said: str) -> str:

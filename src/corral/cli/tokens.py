@@ -25,19 +25,19 @@ async def create_token(
     approve: Annotated[bool, typer.Option("--approve", help="Approve machines that join with it at once.")] = False,
 ) -> None:
     """Make a join token. It is shown this once, with the command that uses it."""
-    from corral.cli.access_views import is_loopback, join_command, lifetime_s
+    from corral.cli.access_views import join_fields, lifetime_s, write_join
     from corral.wire.access import TokenIn
 
-    wanted = TokenIn(name=name, max_uses=uses or None, expires_in_s=lifetime_s(expires), approves=approve)
-    made = await session.client.tokens.create(wanted)
-    command = join_command(session.client.url, made.token)
+    token = TokenIn(name=name, max_uses=uses or None, expires_in_s=lifetime_s(expires), approves=approve)
+    join = await session.client.tokens.join_commands()
+    if join.problem:
+        render.say(f"warning: {join.problem}\n\nhint: {join.hint}\n")
+    made = await session.client.tokens.create(token)
     if session.as_json:
-        render.write_json(made.model_dump(mode="json") | {"join_command": command})
+        render.write_json(made.model_dump(mode="json") | join_fields(join, made.token))
         return
     render.write(made.token)
-    render.say(f"\nIt is not shown again. On the machine that shall join:\n\n  {command}\n")
-    if is_loopback(session.client.url):
-        render.say("From another machine, write this machine's address instead of the one above.")
+    render.say(f"\n{write_join(join, made.token)}\n")
     if not approve:
         render.say("Then let it in: corral nodes approve NODE")
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from corral.client.http import Call, Transport
 from corral.wire.access import KeyIn, KeyMade, KeyOut, KeyPatch, RotateIn, TokenIn, TokenMade, TokenOut
+from corral.wire.join import JoinOut
 from corral.wire.users import MeOut, UserIn, UserOut, UserPatch
 
 
@@ -20,6 +21,10 @@ class TokenCalls:
     async def create(self, token: TokenIn) -> TokenMade:
         call = Call(method="POST", path="/api/tokens", body=token, creates=True)
         return await self._transport.fetch(call, TokenMade)
+
+    async def join_commands(self) -> JoinOut:
+        """Return the commands that make another machine a node, and whether it can reach the cluster."""
+        return await self._transport.fetch(Call(method="GET", path="/api/join"), JoinOut)
 
     async def list(self) -> list[TokenOut]:
         return await self._transport.fetch(Call(method="GET", path="/api/tokens"), list[TokenOut])

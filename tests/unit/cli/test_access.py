@@ -7,15 +7,19 @@ import json
 import pytest
 
 from tests.unit.cli.conftest import bodies
-from tests.unit.client.standin import a_cluster, a_key, a_token, json_answer
+from tests.unit.client.standin import a_cluster, a_key, a_token, join_commands, json_answer
 
 
 @pytest.mark.behaviour("CLI-12")
 def test_a_token_is_alone_on_standard_output_and_comes_with_the_join_command(corral, frontend):
+    frontend.on("GET /api/join", json_answer(join_commands()))
     frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
     outcome = corral("tokens", "create", "--uses", "3", "--expires", "1h", "--name", "rack 2")
     assert outcome.out == "cj_secret\n"
-    assert f"corral worker --join {frontend.url} --token cj_secret" in outcome.err
+    assert "\n  curl -fsSL http://yard:8080/join | sh -s -- --token cj_secret\n" in outcome.err
+    assert "\n  corral worker --join http://yard:8080 --token cj_secret\n" in outcome.err
+    assert "a1b2" in outcome.err
+    assert "warning" not in outcome.err
     assert "corral nodes approve" in outcome.err
     (body,) = bodies(frontend, "POST /api/tokens")
     assert body == {"name": "rack 2", "max_uses": 3, "expires_in_s": 3600, "approves": False}
@@ -23,12 +27,21 @@ def test_a_token_is_alone_on_standard_output_and_comes_with_the_join_command(cor
 
 @pytest.mark.behaviour("CLI-12")
 def test_a_token_as_json_holds_the_join_command(corral, frontend):
+    frontend.on("GET /api/join", json_answer(join_commands()))
     frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
     outcome = corral("tokens", "create", "--json", "--uses", "0", "--expires", "never", "--approve")
     made = json.loads(outcome.out)
-    assert made["join_command"] == f"corral worker --join {frontend.url} --token {made['token']}"
+    assert made["join_command"] == "curl -fsSL http://yard:8080/join | sh -s -- --token cj_secret"
     (body,) = bodies(frontend, "POST /api/tokens")
     assert (body["max_uses"], body["expires_in_s"], body["approves"]) == (None, None, True)
+
+
+def test_tokens_create_warns_before_the_token_is_made_if_no_other_machine_can_join(corral, frontend):
+    frontend.on("GET /api/join", json_answer(join_commands(problem="Nobody can reach it.", hint="Open it.")))
+    frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
+    outcome = corral("tokens", "create")
+    assert outcome.err.startswith("warning: Nobody can reach it.\n\nhint: Open it.\n")
+    assert [f"{call.method} {call.path}" for call in frontend.seen] == ["GET /api/join", "POST /api/tokens"]
 
 
 def test_an_unclear_lifetime_is_refused_before_anything_is_sent(corral, frontend):

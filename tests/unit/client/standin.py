@@ -50,6 +50,17 @@ def a_token(**changes: Any) -> dict[str, Any]:
     return token | changes
 
 
+def join_commands(**changes: Any) -> dict[str, Any]:
+    commands: dict[str, Any] = {
+        "url": "http://yard:8080", "problem": None, "hint": None, "version": "0.1.0",
+        "command": "curl -fsSL http://yard:8080/join | sh -s -- --token {token}",
+        "command_without_curl": "python3 -c … | sh -s -- --token {token}",
+        "worker_command": "corral worker --join http://yard:8080 --token {token}",
+        "wheel_sha256": "a1b2", "script_sha256": "c3d4",
+    }  # fmt: skip
+    return commands | changes
+
+
 def a_key(**changes: Any) -> dict[str, Any]:
     key: dict[str, Any] = {
         "id": "k1", "name": "ci", "prefix": "ck_4Fab", "created_at": NOON.isoformat(), "created_by": "admin",

@@ -432,6 +432,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["join_commands_api_join_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/keys": {
         parameters: {
             query?: never;
@@ -3373,6 +3389,54 @@ export interface components {
              * @description Ours, and more exact.
              */
             state: string;
+        };
+        /** JoinOut */
+        JoinOut: {
+            /**
+             * Command
+             * @description Installs Corral and starts its worker; {token} stands for a join token.
+             */
+            command: string;
+            /**
+             * Command Without Curl
+             * @description The same, for a machine without curl.
+             */
+            command_without_curl: string;
+            /**
+             * Hint
+             * @description What to do about the problem.
+             */
+            hint: string | null;
+            /**
+             * Problem
+             * @description Why no other machine can reach it; null: others can.
+             */
+            problem: string | null;
+            /**
+             * Script Sha256
+             * @description Of the script itself.
+             */
+            script_sha256: string;
+            /**
+             * Url
+             * @description The address by which the other machine reaches this cluster.
+             */
+            url: string;
+            /**
+             * Version
+             * @description The version that is installed.
+             */
+            version: string;
+            /**
+             * Wheel Sha256
+             * @description Of the wheel, which the script checks.
+             */
+            wheel_sha256: string;
+            /**
+             * Worker Command
+             * @description Starts the worker where Corral is installed already.
+             */
+            worker_command: string;
         };
         /** KeyIn */
         KeyIn: {
@@ -6408,6 +6472,7 @@ export type InstallIn = components['schemas']['InstallIn'];
 export type InstallModelIn = components['schemas']['InstallModelIn'];
 export type IntentOut = components['schemas']['IntentOut'];
 export type JobOut = components['schemas']['JobOut'];
+export type JoinOut = components['schemas']['JoinOut'];
 export type KeyIn = components['schemas']['KeyIn'];
 export type KeyMade = components['schemas']['KeyMade'];
 export type KeyOut = components['schemas']['KeyOut'];
@@ -7215,6 +7280,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PastOut"];
+                };
+            };
+        };
+    };
+    join_commands_api_join_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinOut"];
                 };
             };
         };

@@ -43,7 +43,7 @@ class Identity(BaseModel):
 
     public_url: WebAddress | None = Field(
         default=None,
-        description="Address by which browsers reach the frontends, if a proxy stands before them.",
+        description="Address by which browsers and new machines reach the frontends, if a proxy stands before them.",
         json_schema_extra={"shown_default": "the one that each browser asks by"},
     )
     oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = Field(

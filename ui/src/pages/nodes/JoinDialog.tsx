@@ -1,18 +1,18 @@
 // A new machine: a token, the command to run there, and the machine itself as soon as it comes.
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { answer, api } from "@/api/client";
-import type { NodeOut, TokenMade } from "@/api/schema";
+import type { JoinOut, NodeOut, TokenMade } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Copy } from "@/kit/Copy";
 import { Dialog } from "@/kit/Dialog";
 import { Checkbox, Segments, Select, TextField } from "@/kit/fields";
-import { Icon } from "@/kit/icons";
 import { Progress } from "@/kit/measures";
 import { NodeStatus } from "@/kit/status";
 import { Trouble } from "@/kit/Trouble";
-import { arrivals, isOnlyHere, PLATFORMS, type Platform, stepsFor } from "@/pages/nodes/joining";
+import { arrivals, commandFor, joinCommands, PLATFORMS, type Platform } from "@/pages/nodes/joining";
+import { Unreachable } from "@/pages/nodes/Unreachable";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
 import { hardwareOf } from "@/pages/nodes/words";
 import { clock, plural } from "@/text/format";
@@ -36,10 +36,13 @@ export function JoinDialog({ known, onClose }: { known: NodeOut[]; onClose: () =
   const made = useMutation({
     mutationFn: (wish: Wish) => answer(api.POST("/api/tokens", { body: wish })),
   });
+  const join = useQuery(joinCommands);
   return (
     <Dialog title="Add a machine" onClose={onClose} wide>
-      {made.data ? (
-        <Command token={made.data} arrived={arrivals(before, known)} onClose={onClose} />
+      <Trouble error={join.error} />
+      {join.data && <Unreachable join={join.data} />}
+      {made.data && join.data ? (
+        <Command join={join.data} token={made.data} arrived={arrivals(before, known)} onClose={onClose} />
       ) : (
         <TokenForm isBusy={made.isPending} error={made.error} onMake={(wish) => made.mutate(wish)} />
       )}
@@ -47,30 +50,33 @@ export function JoinDialog({ known, onClose }: { known: NodeOut[]; onClose: () =
   );
 }
 
-function Command({ token, arrived, onClose }: { token: TokenMade; arrived: NodeOut[]; onClose: () => void }) {
-  const [platform, setPlatform] = useState<Platform>("linux");
-  const { origin } = window.location;
+function Command({
+  join,
+  token,
+  arrived,
+  onClose,
+}: {
+  join: JoinOut;
+  token: TokenMade;
+  arrived: NodeOut[];
+  onClose: () => void;
+}) {
+  const [platform, setPlatform] = useState<Platform>("curl");
   const wanted = token.max_uses ?? 1;
   return (
     <>
-      {isOnlyHere(origin) && (
-        <p className="nodes-notice warn">
-          <Icon name="warn" />
-          <span>
-            {origin} works on this machine only. For others to join, start the cluster with{" "}
-            <code>corral up --host 0.0.0.0</code> and open this page by the machine's name.
-          </span>
+      <Segments label="The machine" value={platform} options={PLATFORMS} onChange={setPlatform} />
+      <p>
+        {platform === "installed"
+          ? "Start its worker. It keeps running there; a service of the system may do the same."
+          : "Run this there. It needs Python 3.11 or newer, installs Corral from this cluster and starts its worker."}
+      </p>
+      <Copy text={commandFor(platform, join, token.token)} label="the command that joins" />
+      {platform !== "installed" && (
+        <p className="small soft">
+          Corral {join.version}; sha256 of its wheel: <code className="nodes-hash">{join.wheel_sha256}</code>
         </p>
       )}
-      <Segments label="Platform" value={platform} options={PLATFORMS} onChange={setPlatform} />
-      <ol className="nodes-steps">
-        {stepsFor(platform, origin, token.token).map((step) => (
-          <li key={step.label}>
-            <p>{step.sentence}</p>
-            {step.command && <Copy text={step.command} label={step.label} />}
-          </li>
-        ))}
-      </ol>
       <p className="small soft">
         The token is shown here only. It is for {plural(wanted, "machine")}
         {token.expires_at && `, until ${clock(token.expires_at)}`}.

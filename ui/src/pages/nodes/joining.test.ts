@@ -1,21 +1,22 @@
 import { expect, test } from "vitest";
-import { arrivals, isOnlyHere, stepsFor } from "@/pages/nodes/joining";
+import { arrivals, commandFor } from "@/pages/nodes/joining";
 
-test("the command has the address and the token", () => {
-  const steps = stepsFor("installed", "http://yard:8080", "cj_1");
-  expect(steps).toHaveLength(1);
-  expect(steps[0]?.command).toBe("corral worker --join http://yard:8080 --token cj_1");
-});
+const join = {
+  url: "http://yard:8080",
+  problem: null,
+  hint: null,
+  command: "curl -fsSL http://yard:8080/join | sh -s -- --token {token}",
+  command_without_curl: "python3 -c … | sh -s -- --token {token}",
+  worker_command: "corral worker --join http://yard:8080 --token {token}",
+  version: "0.1.0",
+  wheel_sha256: "a1b2",
+  script_sha256: "c3d4",
+};
 
-test("a machine without Corral gets it first", () => {
-  const [install, join] = stepsFor("linux", "http://yard:8080", "cj_1");
-  expect(install?.command).toContain("pip install corral");
-  expect(join?.command).toContain("~/corral/bin/corral worker --join");
-});
-
-test("an address of this machine only is known", () => {
-  expect(isOnlyHere("http://127.0.0.1:8080")).toBe(true);
-  expect(isOnlyHere("https://yard.example")).toBe(false);
+test("the command is the server's, with the token", () => {
+  expect(commandFor("curl", join, "cj_1")).toBe("curl -fsSL http://yard:8080/join | sh -s -- --token cj_1");
+  expect(commandFor("python", join, "cj_1")).toBe("python3 -c … | sh -s -- --token cj_1");
+  expect(commandFor("installed", join, "cj_1")).toBe("corral worker --join http://yard:8080 --token cj_1");
 });
 
 test("who is new has come, and who was away and has started anew", () => {

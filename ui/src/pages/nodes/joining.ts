@@ -1,50 +1,27 @@
-// What to run on a new machine, platform by platform, and who has come since.
-import type { NodeOut } from "@/api/schema";
+// What to run on a new machine, by what it has, and who has come since.
+import { queryOptions } from "@tanstack/react-query";
+import { answer, api } from "@/api/client";
+import type { JoinOut, NodeOut } from "@/api/schema";
 
-export type Platform = "linux" | "mac" | "jetson" | "installed";
+export type Platform = "curl" | "python" | "installed";
 
 export const PLATFORMS: { value: Platform; label: string }[] = [
-  { value: "linux", label: "Linux" },
-  { value: "mac", label: "macOS" },
-  { value: "jetson", label: "Jetson" },
+  { value: "curl", label: "With curl" },
+  { value: "python", label: "Without curl" },
   { value: "installed", label: "Corral is there already" },
 ];
 
-export interface Step {
-  sentence: string;
-  command?: string;
-  /** What the copy button is called. */
-  label: string;
-}
+/** The commands for another machine, and whether it can reach this cluster. */
+export const joinCommands = queryOptions({
+  queryKey: ["join"] as const,
+  queryFn: () => answer(api.GET("/api/join")),
+  staleTime: 60_000,
+});
 
-const HAVE: Record<Exclude<Platform, "installed">, string> = {
-  linux: "Have Python 3.11 or newer, and Corral:",
-  mac: "Have Python 3.11 or newer (brew install python), and Corral:",
-  jetson: "On JetPack 6 or newer, have Python 3.11 or newer, and Corral:",
-};
+const COMMANDS = { curl: "command", python: "command_without_curl", installed: "worker_command" } as const;
 
-export function stepsFor(platform: Platform, origin: string, token: string): Step[] {
-  const program = platform === "installed" ? "corral" : "~/corral/bin/corral";
-  const steps: Step[] = [
-    {
-      sentence: "Start its worker. It keeps running there; a service of the system may do the same.",
-      command: `${program} worker --join ${origin} --token ${token}`,
-      label: "the command that joins",
-    },
-  ];
-  if (platform !== "installed") {
-    steps.unshift({
-      sentence: HAVE[platform],
-      command: "python3 -m venv ~/corral && ~/corral/bin/pip install corral",
-      label: "the command that installs",
-    });
-  }
-  return steps;
-}
-
-/** An address that no other machine can reach. */
-export function isOnlyHere(origin: string): boolean {
-  return ["localhost", "127.0.0.1", "[::1]"].includes(new URL(origin).hostname);
+export function commandFor(platform: Platform, join: JoinOut, token: string): string {
+  return join[COMMANDS[platform]].replace("{token}", token);
 }
 
 type Known = Pick<NodeOut, "id" | "boot_id" | "status">;

@@ -1,13 +1,15 @@
 // A new join token: its secret, this once, and the command for the machine.
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import type { FormEvent } from "react";
-import type { TokenMade } from "@/api/schema";
+import type { JoinOut, TokenMade } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Copy } from "@/kit/Copy";
 import { Dialog } from "@/kit/Dialog";
 import { Checkbox, Select, TextField } from "@/kit/fields";
 import { ShownOnce } from "@/kit/ShownOnce";
 import { Trouble } from "@/kit/Trouble";
+import { commandFor, joinCommands } from "@/pages/nodes/joining";
+import { Unreachable } from "@/pages/nodes/Unreachable";
 import { makeToken } from "@/pages/settings/calls";
 
 const LIVES = [
@@ -19,6 +21,7 @@ const LIVES = [
 
 export function TokenDialog({ onClose }: { onClose: () => void }) {
   const made = useMutation({ mutationFn: makeToken });
+  const join = useQuery(joinCommands);
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -31,10 +34,12 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
       approves: form.get("approves") === "on",
     });
   };
-  if (made.data) return <Made made={made.data} onClose={onClose} />;
+  if (made.data) return <Made made={made.data} join={join.data} onClose={onClose} />;
   return (
     <Dialog title="New join token" onClose={onClose}>
       <form className="stack" onSubmit={submit}>
+        <Trouble error={join.error} />
+        {join.data && <Unreachable join={join.data} />}
         <TextField label="Name" name="name" required autoFocus maxLength={100} placeholder="rack 2" />
         <div className="columns">
           <TextField
@@ -71,17 +76,14 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Made({ made, onClose }: { made: TokenMade; onClose: () => void }) {
+function Made({ made, join, onClose }: { made: TokenMade; join?: JoinOut; onClose: () => void }) {
   return (
     <ShownOnce
       title={`The token ${made.name}`}
       advice="Run this on the machine that is to join:"
       onClose={onClose}
     >
-      <Copy
-        text={`corral worker --join ${window.location.origin} --token ${made.token}`}
-        label="the command"
-      />
+      {join && <Copy text={commandFor("curl", join, made.token)} label="the command" />}
       <Copy text={made.token} label={`the token ${made.name}`} />
     </ShownOnce>
   );

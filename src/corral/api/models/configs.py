@@ -105,12 +105,12 @@ async def put_model(
     """Make a model, or make it so. What the body does not say is as it would be without it."""
     expects = seen_revision(if_match, if_none_match)
     written = await document_of(request)
-    async with model_change(parts, name) as tx:
+    async with parts.database.transaction() as tx:
         # An alias means the model that it leads to.
         own = await store.find_owner(tx, name) or name
     config = _read(parts, _without_name(written, name) if own != name else written, own)
     is_here = await parts.library.check_uploads(config.files, config.entry)
-    async with parts.database.transaction() as tx:
+    async with model_change(parts, config.name) as tx:
         saved = await catalog.put(tx, config, operator.name, expects=expects)
     if is_here and saved.model.files is None:
         saved = replace(saved, model=await _register_uploads(parts, saved.model))

@@ -282,7 +282,7 @@ async def test_a_file_of_the_machine_is_copied_and_stays(scene: Scene, tmp_path:
     assert scene.library.path(sha256_of(CONTENT)) is not None
 
 
-@pytest.mark.behaviour("LIB-3")
+@pytest.mark.behaviour("LIB-3", "MOD-11")
 async def test_a_model_that_was_given_other_files_meanwhile_keeps_those(scene: Scene) -> None:
     scene.origins.contents |= {URL: CONTENT, "/other": b"/other"}
     scene.origins.gate.clear()

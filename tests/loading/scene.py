@@ -15,6 +15,7 @@ from corral.store import replicas as replica_store
 from corral.store.database import Database
 from tests.loading.machines import LoadFrontend
 from tests.operations.scene import sql
+from tests.support.replicas import insert_replica
 
 ids = SystemIds()
 
@@ -73,7 +74,7 @@ async def put_loaded(database: Database, node: str, model: Model, index: int = 0
         **values,
     )
     async with database.transaction() as tx:
-        await replica_store.put_replica(tx, replica)
+        await insert_replica(tx, replica)
     await sql(
         database,
         "UPDATE replicas SET loaded_at = corral_now() - interval '1 hour', confirmed_at = corral_now()"

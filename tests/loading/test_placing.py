@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -84,3 +85,27 @@ async def observed(database: Database, model: str = "chat") -> dict[str, object]
     async with database.transaction() as tx:
         document = await load_store.find_observed(tx, model)
     return {key: value for key, value in (document or {}).items() if key != "run_hash"}
+
+
+@pytest.mark.behaviour("NODE-26")
+async def test_of_loads_that_race_for_vram_exactly_those_that_fit_under_the_budget_are_placed(
+    database: Database, hub: Hub
+) -> None:
+    card = {"total_vram": str(12 * GIB), "available_vram": str(12 * GIB), "gpu_vendor": "'nvidia'"}
+    await machines(database, hub, "a", budget_reported="'5GiB'", **card)
+    names = ("one", "two", "three")
+    for name in names:
+        await put_model(database, name, vram_bytes=3 * GIB)
+    frontends = [await LoadFrontend(database, hub, f"frontend-{number}").plug_in() for number in range(3)]
+    try:
+        for frontend, name in zip(frontends, names, strict=True):
+            await ask(frontend, name)
+        async with asyncio.TaskGroup() as group:
+            for frontend in frontends:
+                group.create_task(frontend.turn())
+        assert len(await rows(database)) == 1
+        (reservation,) = await reserved(database)
+        assert reservation.vram_bytes == 3 * GIB
+    finally:
+        for frontend in frontends:
+            await frontend.close()

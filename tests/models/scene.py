@@ -16,6 +16,7 @@ from corral.store import models as store
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database
+from tests.support.replicas import insert_replica
 
 SHA = "ab" * 32
 _ids = SystemIds()
@@ -52,7 +53,7 @@ async def a_replica(
         replica = Replica(
             id=_ids.new_id(), node_id=node, model=model.name, index=index, state=state, revision=model.run_hash
         )
-        await replica_store.put_replica(tx, replica)
+        await insert_replica(tx, replica)
 
 
 async def states(database: Database, model: str = "chat") -> dict[int, tuple[str, str]]:

@@ -177,9 +177,8 @@ async def test_a_rename_takes_everything_along_and_ends_what_ran_under_the_old_n
     await a_blob(database)
     old = await made(database, "a", files=[{"path": "m", "uri": "/m"}], aliases=["b"])
     async with database.transaction() as tx:
-        old = await catalog.take_contents(
-            tx, "a", 1, (StoredFile(path="m", sha256=SHA, size_bytes=7),), ModelFacts(format="gguf")
-        )
+        stored = (StoredFile(path="m", sha256=SHA, size_bytes=7),)
+        old = await store.put_contents(tx, "a", stored, ModelFacts(format="gguf"))
         await rule_store.put_rule(tx, "a", {"zone": "b"}, least=1)
     node = await a_node(database)
     await a_replica(database, node, old)
@@ -233,33 +232,12 @@ async def test_files_stay_with_a_model_until_their_sources_change(database: Data
     await made(database, files=[{"path": "m", "uri": "/m"}])
     stored = (StoredFile(path="m", sha256=SHA, size_bytes=7),)
     async with database.transaction() as tx:
-        model = await catalog.take_contents(tx, "chat", 1, stored, ModelFacts(layers=3))
+        model = await store.put_contents(tx, "chat", stored, ModelFacts(layers=3))
     assert (model.files, model.payload_bytes, model.facts) == (stored, 7, ModelFacts(layers=3))
     kept = (await patch(database, "chat", {"options": {"slots": 1}})).model
     assert (kept.files, kept.facts) == (stored, ModelFacts(layers=3))
-    async with database.transaction() as tx:
-        # Fetched for an older revision with the same sources: still right.
-        assert (await catalog.take_contents(tx, "chat", 1, stored, None)).files == stored
     moved = (await patch(database, "chat", {"files": [{"path": "m", "uri": "/other"}]})).model
     assert (moved.files, moved.facts) == (None, None)
-    with pytest.raises(Conflict) as caught:
-        async with database.transaction() as tx:
-            await catalog.take_contents(tx, "chat", 1, stored, None)
-    assert caught.value.slug == "revision_conflict"
-
-
-@pytest.mark.behaviour("MOD-11")
-async def test_an_unpromised_content_that_turns_out_differently_ends_what_runs(database: Database):
-    await a_blob(database)
-    await a_blob(database, "cd" * 32)
-    await made(database, files=[{"path": "m", "uri": "/m"}])
-    async with database.transaction() as tx:
-        model = await catalog.take_contents(tx, "chat", 1, (StoredFile(path="m", sha256=SHA, size_bytes=7),), None)
-    await a_replica(database, await a_node(database), model)
-    async with database.transaction() as tx:
-        other = (StoredFile(path="m", sha256="cd" * 32, size_bytes=7),)
-        await catalog.take_contents(tx, "chat", 1, other, None)
-    assert (await states(database))[0][0] == "unloading"
 
 
 async def test_put_makes_or_changes_and_tells_which(database: Database):

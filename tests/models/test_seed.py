@@ -11,6 +11,7 @@ from corral.models import rules as flow
 from corral.store import rules as store
 from corral.store.database import Database
 from tests.models.scene import made, told
+from tests.support.replicas import put_rule_off
 
 
 @pytest.mark.behaviour("NODE-56")
@@ -58,9 +59,9 @@ async def test_a_seed_is_made_so_at_every_start_and_leaves_others_alone(database
 async def test_saving_a_rule_ends_its_cooldown_also_if_it_says_the_same(database: Database):
     async with database.transaction() as tx:
         await flow.put(tx, "a", {"min_replicas": 1}, "test")
-        await store.mark_unsatisfiable(tx, "a", 3600)
+        await put_rule_off(tx, "a", 3600)
         await flow.put(tx, "b", {}, "test")
-        await store.mark_unsatisfiable(tx, "b", 3600)
+        await put_rule_off(tx, "b", 3600)
     async with database.transaction() as tx:
         rule = await flow.put(tx, "a", {"min_replicas": 1}, "test")
     assert (rule.unsatisfiable_until, rule.unsatisfiable_ticks) == (None, 0)

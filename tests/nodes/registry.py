@@ -19,6 +19,7 @@ from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import PretendNode
+from tests.support.replicas import insert_replica, put_rule_off
 from tests.support.waiting import eventually
 
 ids = SystemIds()
@@ -34,7 +35,7 @@ async def load(node: PretendNode, *models: str) -> None:
     async with node.frontend.database.transaction() as tx:
         for place, model in enumerate(models):
             index = models[:place].count(model)
-            await replica_store.put_replica(
+            await insert_replica(
                 tx,
                 Replica(id=ids.new_id(), node_id=NodeId(node.id), model=model, index=index, state=ReplicaState.LOADED),
             )
@@ -89,7 +90,7 @@ async def put_aside(database: Database, model: str = "big") -> Callable[[], Awai
     """A rule that was found impossible; answers with a look at whether it still counts as that."""
     async with database.transaction() as tx:
         await rule_store.put_rule(tx, model, {"zone": "nowhere"}, least=1)
-        await rule_store.mark_unsatisfiable(tx, model, 3600)
+        await put_rule_off(tx, model, 3600)
 
     async def is_aside() -> bool:
         async with database.transaction() as tx:

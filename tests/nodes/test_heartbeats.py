@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import delete, text
 
 from corral.domain.errors import StoreUnavailable
 from corral.domain.node import Hardware, NodeId
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.store import nodes as node_store
 from corral.store import outbox
-from corral.store import replicas as replica_store
 from corral.store.database import Database, count_statements
+from corral.store.schema import reservations
 from tests.nodes.registry import condition, events, ids, put_aside, somebody_waits_for_a_lock, stored
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import GIB, joined
+from tests.support.replicas import insert_replica, reserve
 from tests.unit.policy.builders import a_replica
 
 LEASE_S = 45.0
@@ -75,12 +76,12 @@ async def test_free_vram_is_stored_as_reported_and_shown_under_the_budget(fronte
 async def test_a_reservation_outlives_any_number_of_heartbeats(frontend: RunningFrontend) -> None:
     node = await joined(frontend, total_vram=10 * GIB, available_vram=10 * GIB)
     async with frontend.database.transaction() as tx:
-        await replica_store.reserve_vram(tx, ids.new_id(), NodeId(node.id), "load 1", 6 * GIB)
+        await reserve(tx, NodeId(node.id), "load 1", 6 * GIB)
     for _ in range(6):
         await node.heartbeat(available_vram=10 * GIB)
     assert (await node.shown())["reserved_vram"] == 6 * GIB
     async with frontend.database.transaction() as tx:
-        await replica_store.release_vram(tx, NodeId(node.id), "load 1")
+        await tx.execute(delete(reservations))
     assert (await node.shown())["reserved_vram"] == 0
 
 
@@ -111,7 +112,7 @@ async def test_node_shows_no_free_vram_when_its_replicas_hold_more_than_the_budg
     async with frontend.database.transaction() as tx:
         for index, vram_bytes in enumerate((19 * GIB, None)):
             row = a_replica(node.id, index, id=ids.new_id(), vram_bytes=vram_bytes)
-            await replica_store.put_replica(tx, row)
+            await insert_replica(tx, row)
     assert (await node.admin("PUT", "/vram-budget", {"value": "20GiB"}))[0] == 200
     shown = await node.shown()
     assert (shown["available_vram"], shown["model_count"]) == (GIB, 2)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from corral.adapters.system import SystemIds
 from corral.domain.node import NodeId
 from corral.nodes.commands import note_bus
 from corral.store import replicas as replica_store
@@ -25,6 +24,7 @@ from tests.nodes.registry import (
 )
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import PretendNode, join_token, joined, silence
+from tests.support.replicas import reserve
 
 
 @pytest.mark.behaviour("NODE-6")
@@ -305,7 +305,7 @@ async def test_removing_a_node_leaves_nothing_of_it(frontend: RunningFrontend) -
     await node.admin("PATCH", "/labels", {"zone": "b"})
     await node.heartbeat(total_vram=10, available_vram=10)
     async with frontend.database.transaction() as tx:
-        await replica_store.reserve_vram(tx, SystemIds().new_id(), NodeId(node.id), "load 1", 5)
+        await reserve(tx, NodeId(node.id), "load 1", 5)
     assert set(await _tables_with(frontend.database, node.id)) == {
         "api_keys",
         "node_labels",

@@ -16,7 +16,6 @@ from corral.domain.operation import Operation
 from corral.domain.replica import Replica, ReplicaState
 from corral.ports.bus import Delivery
 from corral.store import dispatch as dispatch_store
-from corral.store import replicas as replica_store
 from corral.store.database import Database, count_statements
 from tests.bus.nats_server import NatsServer
 from tests.nodes.registry import events, ids
@@ -24,6 +23,7 @@ from tests.operations.driving import Driver, age, driver, notes, set_node, submi
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, FakeWorker, Hub
 from tests.operations.scene import asked, listed, owed, put_installed, put_nodes, read, recorded, sql, states, there
 from tests.support.frontends import running_frontend
+from tests.support.replicas import insert_replica
 from tests.support.waiting import eventually
 
 GONE = {"liveness": "'lost'"}
@@ -421,7 +421,7 @@ async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_wer
         await put_installed(database, NodeId(worker.node), there(version="2.0"))
         async with database.transaction() as tx:
             for model, index in (("llama#1", 0), ("llama#1", 1), ("llama", 1)):
-                await replica_store.put_replica(
+                await insert_replica(
                     tx,
                     Replica(
                         id=ids.new_id(),
@@ -455,7 +455,7 @@ async def test_a_worker_that_does_not_say_what_it_stopped_costs_no_replica_its_r
     await put_installed(database, NodeId(old.node), there(version="2.0"))
     running = Replica(id=ids.new_id(), node_id=NodeId(old.node), model="llama", index=0, state=ReplicaState.LOADED)
     async with database.transaction() as tx:
-        await replica_store.put_replica(tx, running)
+        await insert_replica(tx, running)
     frontend = await driver(database, hub)
     operation = await submit(database, asked("engine", "reinstall"))
     await frontend.run()

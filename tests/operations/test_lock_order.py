@@ -33,6 +33,7 @@ from tests.operations.scene import (
     states,
     there,
 )
+from tests.support.replicas import insert_replica
 from tests.support.waiting import eventually
 
 WAYS = {"drain": lifecycle.drain, "remove": lifecycle.remove}
@@ -45,7 +46,7 @@ async def at_work(database: Database, *names: str) -> tuple[Operation, list[Node
     await set_targets(database, operation, "working")
     async with database.transaction() as tx:
         for node in nodes:
-            await replica_store.put_replica(
+            await insert_replica(
                 tx, Replica(id=ids.new_id(), node_id=node, model="m", index=0, state=ReplicaState.LOADED, address="h:1")
             )
     return await read(database, operation), nodes

@@ -29,6 +29,7 @@ from corral.store.use import Served
 from tests.engines.running import KEY, Engine, running
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import joined
+from tests.support.replicas import insert_replica
 
 RUN_HASH = "1" * 64
 _ids = SystemIds()
@@ -63,7 +64,7 @@ async def put_replica(
         **({"state": ReplicaState.LOADED, "revision": RUN_HASH, "engine_key": KEY, "address": address} | changes),
     )
     async with database.transaction() as tx:
-        await replica_store.put_replica(tx, replica)
+        await insert_replica(tx, replica)
         await outbox.append(tx, "replica.changed", model, {"id": replica.id, "node_id": node_id})
     return replica
 

@@ -15,6 +15,7 @@ from corral.domain.errors import InvalidRequest
 from corral.domain.replica import Rule
 from corral.models import rules as flow
 from corral.policy.models.rules import to_mapping
+from corral.policy.serving.routing import policy_name
 from corral.store import models as model_store
 from corral.store import rules as store
 from corral.wire.rules import RuleOut
@@ -94,4 +95,12 @@ def _out(rule: Rule, *, exists: bool) -> RuleOut:
         unsatisfiable_until=rule.unsatisfiable_until,
         unsatisfiable_ticks=rule.unsatisfiable_ticks,
         model_exists=exists,
+        warnings=_warnings(rule),
     )
+
+
+def _warnings(rule: Rule) -> list[str]:
+    used = policy_name(rule.route_policy)
+    if rule.route_policy in ("", used):
+        return []
+    return [f"route_policy {rule.route_policy} is stored and has no effect yet: requests are routed by {used}."]

@@ -246,6 +246,7 @@ def rule_in_full(rule: RuleOut, now: datetime, *, colour: bool) -> str:
         "Routing": rule.route_policy,
         "Time zone": rule.time_zone if rule.windows else "",
         "Note": _trouble(rule, now).removeprefix(render.NONE),
+        "Warning": " ".join(rule.warnings),
     }
     text = render.facts({name: value for name, value in facts.items() if value})
     if rule.windows:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from corral.domain.errors import Conflict, InvalidRequest
-from corral.domain.model import Model, ModelConfig, ModelFacts, StoredFile
+from corral.domain.model import Model, ModelConfig
 from corral.policy.models.configuration import check_name, diff, patched
 from corral.store import access as access_store
 from corral.store import models as store
@@ -154,23 +154,6 @@ async def forget(tx: Transaction, name: str, actor: str, *, expects: int | None 
     await store.put_applied(tx, (), [("model", before.name)])
     await access_store.record(tx, actor, "model.delete", before.name[:255], f"at revision {before.revision}")
     return Saved(model=before, lines=tuple(diff(before.config, None)), stopped=stopped)
-
-
-async def take_contents(
-    tx: Transaction, name: str, revision: int, files: tuple[StoredFile, ...], facts: ModelFacts | None
-) -> Model:
-    """The files of a revision have been fetched, and their contents are known as blobs.
-
-    `Conflict` if the model has been given other files since.
-    """
-    before = await store.lock_model(tx, name)
-    if before.revision != revision:
-        fetched = await store.get_revision(tx, before.name, revision)
-        if fetched.config.files != before.config.files:
-            raise _newer(before)
-    model = await store.put_contents(tx, before.name, files, facts)
-    await replica_store.mark_stale(tx, model.name, model.run_hash)
-    return model
 
 
 async def _write(tx: Transaction, before: Model, config: ModelConfig, actor: str, note: str) -> Saved:

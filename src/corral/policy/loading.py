@@ -92,10 +92,6 @@ def is_at_the_engine(progress: Progress) -> bool:
     return progress.phase in _AT_THE_ENGINE
 
 
-def is_fresh_failure(finished_at: datetime | None, now: datetime) -> bool:
-    return finished_at is not None and now - finished_at <= FRESH
-
-
 def take_load(standing: Standing, news: News) -> Change | None:
     """As for any job, except that a failure ends the target: whoever drives the load chooses where to try next."""
     fault = _failure_of(standing, news)

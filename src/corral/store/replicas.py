@@ -13,43 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Select, delete, func, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
 
-from corral.domain.errors import Conflict
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.placing.fit import free_vram
-from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Transaction
 from corral.store.model_schema import replica_use
-from corral.store.schema import NOW, nodes, replicas, reservations
-
-
-async def put_replica(tx: Transaction, replica: Replica) -> None:
-    """Insert or update by node, model and index; an update keeps the row's id."""
-    values = {
-        "state": replica.state,
-        "address": replica.address,
-        "revision": replica.revision,
-        "engine_key": replica.engine_key,
-        "backend": replica.backend,
-        "version": replica.version,
-        "operation_id": replica.operation_id,
-        "vram_bytes": replica.vram_bytes,
-        "ram_bytes": replica.ram_bytes,
-        "threads": replica.threads,
-        "load_s": replica.load_s,
-        "loaded_at": replica.loaded_at,
-    }
-    statement = insert(replicas).values(
-        id=replica.id, node_id=replica.node_id, model=replica.model, replica_index=replica.index, **values
-    )
-    await tx.execute(
-        statement.on_conflict_do_update(
-            index_elements=["node_id", "model", "replica_index"], set_={**values, "updated_at": NOW}
-        )
-    )
+from corral.store.schema import NOW, nodes, replicas
 
 
 def _all() -> Select[Any]:
@@ -475,28 +445,3 @@ async def list_returning(tx: Transaction, model: str, within_s: float) -> frozen
     """Nodes that lost a replica of it lately without anybody having ended it: their workers may start it anew."""
     rows = await tx.execute(_RETURNING, {"model": model, "within_s": within_s})
     return frozenset(NodeId(row.id) for row in rows)
-
-
-async def reserve_vram(tx: Transaction, reservation_id: str, node_id: NodeId, holder: str, size_bytes: int) -> None:
-    """Set VRAM aside for a load. Two that race wait for each other on the node's row; only what fits is granted.
-
-    A holder that reserves again on the same node changes what it holds there.
-    """
-    if size_bytes == 0:
-        return
-    await node_store.lock_node(tx, node_id)
-    await release_vram(tx, node_id, holder)
-    node = await node_store.get_node(tx, node_id)
-    free = free_vram(node)
-    if free is None or free < size_bytes:
-        raise Conflict(
-            f"Node {node.name} has {free or 0} bytes of VRAM free, {size_bytes} are needed.", code="insufficient_vram"
-        )
-    await tx.execute(
-        insert(reservations).values(id=reservation_id, node_id=node_id, holder=holder, vram_bytes=size_bytes)
-    )
-
-
-async def release_vram(tx: Transaction, node_id: NodeId, holder: str) -> None:
-    """Give back what the holder reserved; nothing, if it holds nothing."""
-    await tx.execute(delete(reservations).where(reservations.c.node_id == node_id, reservations.c.holder == holder))

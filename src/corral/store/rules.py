@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
@@ -86,25 +86,6 @@ async def delete_rule(tx: Transaction, model: str) -> bool:
     if gone.rowcount:
         await outbox.append(tx, "rule.changed", model, {"deleted": True})
     return bool(gone.rowcount)
-
-
-async def move_rule(tx: Transaction, old: str, new: str) -> None:
-    """The model has another name. A rule that waits under the new name already is replaced by what moves there."""
-    rule = await find_rule(tx, old)
-    if rule is not None:
-        await delete_rule(tx, new)
-        await tx.execute(update(rules).where(rules.c.model == old).values(model=new, updated_at=NOW))
-        await outbox.append(tx, "rule.changed", old, {"deleted": True})
-        await outbox.append(tx, "rule.changed", new, {"deleted": False})
-
-
-async def mark_unsatisfiable(tx: Transaction, model: str, for_s: float) -> None:
-    until = func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
-    await tx.execute(
-        update(rules)
-        .where(rules.c.model == model)
-        .values(unsatisfiable_until=until, unsatisfiable_ticks=rules.c.unsatisfiable_ticks + 1)
-    )
 
 
 def setback_data(model: str, reason: str, until: datetime | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class RuleOut(Lenient):
     windows: list[dict[str, Any]] = Field(default_factory=list)
     time_zone: str = "UTC"
     route_policy: str = ""
+    warnings: list[str] = Field(default_factory=list, description="What of the rule is stored and has no effect yet.")
     unsatisfiable_until: datetime | None = Field(default=None, description="Not tried again before; read only.")
     unsatisfiable_ticks: int = 0
     model_exists: bool = Field(default=True, description="False: there is no model of this name yet.")

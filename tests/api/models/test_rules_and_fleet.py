@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from corral.models.rules import read_seed
-from corral.store import rules as rule_store
 from tests.api.models.refusals import assert_refused
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.support.nodes import joined
+from tests.support.replicas import put_rule_off
 
 
 @pytest.mark.behaviour("RULE-3")
@@ -56,7 +56,7 @@ async def test_the_ancestors_scheduling_routes_are_no_nodes(frontend: RunningFro
 async def test_saving_over_http_ends_a_cooldown(frontend: RunningFrontend):
     await frontend.call("PUT", "/api/rules/m", {"min_replicas": 1})
     async with frontend.database.transaction() as tx:
-        await rule_store.mark_unsatisfiable(tx, "m", 600)
+        await put_rule_off(tx, "m", 600)
     assert (await frontend.call("GET", "/api/rules/m"))[1]["unsatisfiable_until"] is not None
     _, rule = await frontend.call("PUT", "/api/rules/m", {"min_replicas": 1})
     assert (rule["unsatisfiable_until"], rule["unsatisfiable_ticks"]) == (None, 0)
@@ -125,3 +125,15 @@ async def test_model_whose_address_holds_a_password_is_refused(frontend: Running
     assert_refused(await frontend.call("POST", "/api/fleet", {"models": [body]}), 400, "secret_in_address")
     plain = body | {"files": ["https://files.example/m@2.gguf?at=a@b"]}
     assert (await frontend.call("PUT", "/api/models/config/m", plain))[0] == 200
+
+
+@pytest.mark.behaviour("RULE-9")
+async def test_rule_with_prefix_cache_is_stored_with_a_warning_that_it_has_no_effect(frontend: RunningFrontend):
+    status, rule = await frontend.call("PUT", "/api/rules/m", {"route_policy": "prefix_cache"})
+    assert (status, rule["route_policy"]) == (200, "prefix_cache")
+    assert rule["warnings"] == [
+        "route_policy prefix_cache is stored and has no effect yet: requests are routed by least_wait."
+    ]
+    assert (await frontend.call("GET", "/api/rules/m"))[1]["warnings"] == rule["warnings"]
+    _, other = await frontend.call("PUT", "/api/rules/m", {"route_policy": "round_robin"})
+    assert other["warnings"] == []

@@ -12,7 +12,6 @@ from corral.domain.node import NodeId
 from corral.domain.operation import Fault, JobId, JobState, OperationId, Phase, Progress, Target, TargetState
 from corral.policy import faults
 from corral.policy.loading import (
-    FRESH,
     NODE_LOST,
     OUT_OF_MEMORY,
     Failure,
@@ -23,7 +22,6 @@ from corral.policy.loading import (
     eta_s,
     has_moved,
     hold_until,
-    is_fresh_failure,
     next_try,
     pushed,
     pushed_for_engine,
@@ -99,12 +97,6 @@ def test_bytes_percent_and_phases_are_progress() -> None:
         Progress(percent=5.0, phase=Phase.VERIFYING, current_bytes=2),
     ):
         assert has_moved(before, after)
-
-
-def test_a_failure_is_fresh_for_15_s() -> None:
-    assert is_fresh_failure(NOW, NOW + FRESH)
-    assert not is_fresh_failure(NOW, NOW + FRESH + seconds(1))
-    assert not is_fresh_failure(None, NOW)
 
 
 @pytest.mark.parametrize(

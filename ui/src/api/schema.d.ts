@@ -631,7 +631,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        get: operations["get_model_config_api_models_config_json__name__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1178,6 +1178,38 @@ export interface paths {
         get: operations["list_node_models_api_nodes__node__models_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/nodes/{node}/models/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["delete_on_node_api_nodes__node__models_delete_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/nodes/{node}/models/unload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["unload_on_node_api_nodes__node__models_unload_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3804,6 +3836,26 @@ export interface components {
             /** State */
             state: string;
         };
+        /** LoadedModelOut */
+        LoadedModelOut: {
+            /**
+             * Backend
+             * @default
+             */
+            backend: string;
+            /** Id */
+            id: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Ram Bytes */
+            ram_bytes?: number | null;
+            /** Replica Index */
+            replica_index: number;
+            /** Vram Bytes */
+            vram_bytes?: number | null;
+        };
         /** LoadedOnOut */
         LoadedOnOut: {
             /** Node Id */
@@ -3958,6 +4010,14 @@ export interface components {
              * @description Ask for lines after this one.
              */
             next: number;
+        };
+        /** MemoryInfoOut */
+        MemoryInfoOut: {
+            /**
+             * Rss
+             * @description Resident memory in bytes.
+             */
+            rss: number;
         };
         /**
          * MeOut
@@ -4171,6 +4231,80 @@ export interface components {
              */
             object: string;
         };
+        /**
+         * MonitoredProcessOut
+         * @description One engine process with its node.
+         */
+        MonitoredProcessOut: {
+            /** Address */
+            address: string;
+            /** Backend */
+            backend: string;
+            /**
+             * Cpu Percent
+             * @description Use of the processors just now; 100 is one of them.
+             */
+            cpu_percent?: number | null;
+            /** Key */
+            key: string;
+            /** Model */
+            model: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Pid */
+            pid: number;
+            /**
+             * Ram Bytes
+             * @description Resident memory of the process and its children.
+             */
+            ram_bytes?: number | null;
+            /** Replica */
+            replica: number;
+            /**
+             * Restarts
+             * @default 0
+             */
+            restarts: number;
+            /** State */
+            state: string;
+            /** Version */
+            version: string;
+            /** Vram Bytes */
+            vram_bytes?: number | null;
+        };
+        /**
+         * MonitorOut
+         * @description Memory and processor of a model's engines: in all, as LocalAI tells them, and one by one.
+         */
+        MonitorOut: {
+            /**
+             * Cpu Percent
+             * @description 100 is one processor.
+             */
+            cpu_percent: number;
+            memory_info: components["schemas"]["MemoryInfoOut"];
+            /**
+             * Memory Percent
+             * @description Of the memory of the nodes that run them.
+             */
+            memory_percent: number;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /** Processes */
+            processes?: components["schemas"]["MonitoredProcessOut"][];
+            /**
+             * Unreachable
+             * @description Nodes that did not answer, and why.
+             */
+            unreachable?: {
+                [key: string]: string;
+            };
+        };
         /** NodeBackendIn */
         NodeBackendIn: {
             /** Backend */
@@ -4303,6 +4437,20 @@ export interface components {
              * @default
              */
             version: string;
+        };
+        /**
+         * NodeModelIn
+         * @description A model on one node, as LocalAI's clients name it.
+         */
+        NodeModelIn: {
+            /**
+             * Force
+             * @description Do not wait for what is being answered.
+             * @default false
+             */
+            force: boolean;
+            /** Model Name */
+            model_name: string;
         };
         /**
          * NodeOut
@@ -5057,12 +5205,22 @@ export interface components {
             address: string;
             /** Backend */
             backend: string;
+            /**
+             * Cpu Percent
+             * @description Use of the processors just now; 100 is one of them.
+             */
+            cpu_percent?: number | null;
             /** Key */
             key: string;
             /** Model */
             model: string;
             /** Pid */
             pid: number;
+            /**
+             * Ram Bytes
+             * @description Resident memory of the process and its children.
+             */
+            ram_bytes?: number | null;
             /** Replica */
             replica: number;
             /**
@@ -5074,6 +5232,8 @@ export interface components {
             state: string;
             /** Version */
             version: string;
+            /** Vram Bytes */
+            vram_bytes?: number | null;
         };
         /**
          * RecordOut
@@ -5313,14 +5473,28 @@ export interface components {
         ReplicaOut: {
             /** Address */
             address: string;
+            /**
+             * Backend Type
+             * @description The backend that its engine is of.
+             * @default
+             */
+            backend_type: string;
             /** Config Revision */
             config_revision: string;
+            /** Created At */
+            created_at?: string | null;
             /** Id */
             id: string;
             /** In Flight */
             in_flight: number;
             /** Last Used */
             last_used: string | null;
+            /**
+             * Loading By
+             * @description The operation that is loading it; empty once it is loaded.
+             * @default
+             */
+            loading_by: string;
             /** Model Name */
             model_name: string;
             /** Node Id */
@@ -5329,6 +5503,8 @@ export interface components {
             replica_index: number;
             /** State */
             state: string;
+            /** Updated At */
+            updated_at?: string | null;
         };
         /** RerankIn */
         RerankIn: {
@@ -5481,6 +5657,11 @@ export interface components {
              * @description Not tried again before; read only.
              */
             unsatisfiable_until?: string | null;
+            /**
+             * Warnings
+             * @description What of the rule is stored and has no effect yet.
+             */
+            warnings?: string[];
             /** Windows */
             windows?: {
                 [key: string]: unknown;
@@ -5820,6 +6001,19 @@ export interface components {
             revision: string;
         };
         /**
+         * SystemOut
+         * @description What is installed and loaded in this cluster.
+         */
+        SystemOut: {
+            /**
+             * Backends
+             * @description Names of the backends that a node has.
+             */
+            backends: string[];
+            /** Loaded Models */
+            loaded_models: components["schemas"]["LoadedModelOut"][];
+        };
+        /**
          * TakenOut
          * @description What a report of a worker changed: keys of processes.
          */
@@ -6108,6 +6302,12 @@ export interface components {
          * @description End replicas.
          */
         UnloadIn: {
+            /**
+             * Delete Files
+             * @description These nodes also remove their copies of the files. The model stays.
+             * @default false
+             */
+            delete_files: boolean;
             /**
              * Force
              * @description Do not wait for what is being answered.
@@ -6485,6 +6685,7 @@ export type LimitOut = components['schemas']['LimitOut'];
 export type LiveModel = components['schemas']['LiveModel'];
 export type LiveOut = components['schemas']['LiveOut'];
 export type LiveReplica = components['schemas']['LiveReplica'];
+export type LoadedModelOut = components['schemas']['LoadedModelOut'];
 export type LoadedOnOut = components['schemas']['LoadedOnOut'];
 export type LoadIn = components['schemas']['LoadIn'];
 export type LoadPlanOut = components['schemas']['LoadPlanOut'];
@@ -6492,6 +6693,7 @@ export type LoadStatusOut = components['schemas']['LoadStatusOut'];
 export type LoginIn = components['schemas']['LoginIn'];
 export type LogLineOut = components['schemas']['LogLineOut'];
 export type LogOut = components['schemas']['LogOut'];
+export type MemoryInfoOut = components['schemas']['MemoryInfoOut'];
 export type MeOut = components['schemas']['MeOut'];
 export type MessageOut = components['schemas']['MessageOut'];
 export type ModelNameIn = components['schemas']['ModelNameIn'];
@@ -6499,9 +6701,12 @@ export type ModelObject = components['schemas']['ModelObject'];
 export type ModelOut = components['schemas']['ModelOut'];
 export type ModelPlanOut = components['schemas']['ModelPlanOut'];
 export type ModelsOut = components['schemas']['ModelsOut'];
+export type MonitoredProcessOut = components['schemas']['MonitoredProcessOut'];
+export type MonitorOut = components['schemas']['MonitorOut'];
 export type NodeBackendIn = components['schemas']['NodeBackendIn'];
 export type NodeBackendOut = components['schemas']['NodeBackendOut'];
 export type NodeInstallIn = components['schemas']['NodeInstallIn'];
+export type NodeModelIn = components['schemas']['NodeModelIn'];
 export type NodeOut = components['schemas']['NodeOut'];
 export type NodeUpgradeOut = components['schemas']['NodeUpgradeOut'];
 export type NoteOut = components['schemas']['NoteOut'];
@@ -6552,6 +6757,7 @@ export type StoredFileOut = components['schemas']['StoredFileOut'];
 export type StrategyIn = components['schemas']['StrategyIn'];
 export type SumsOut = components['schemas']['SumsOut'];
 export type SurvivorIn = components['schemas']['SurvivorIn'];
+export type SystemOut = components['schemas']['SystemOut'];
 export type TakenOut = components['schemas']['TakenOut'];
 export type TargetInFull = components['schemas']['TargetInFull'];
 export type TargetOut = components['schemas']['TargetOut'];
@@ -6668,6 +6874,7 @@ export interface operations {
     list_catalog_api_backends_get: {
         parameters: {
             query?: {
+                /** @description Entries on a page. More than 2000 are 2000. */
                 items?: number;
                 order?: "asc" | "desc";
                 page?: number;
@@ -7525,6 +7732,7 @@ export interface operations {
                 capability?: string;
                 /** @description Show variants behind the entry that names them. */
                 collapse_variants?: boolean;
+                /** @description Entries on a page. More than 2000 are 2000. */
                 items?: number;
                 order?: "asc" | "desc";
                 page?: number;
@@ -7659,6 +7867,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CapabilitiesListOut"];
+                };
+            };
+        };
+    };
+    get_model_config_api_models_config_json__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A name or an alias. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
         };
@@ -8776,6 +9009,70 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReplicaOut"][];
+                };
+            };
+        };
+    };
+    delete_on_node_api_nodes__node__models_delete_post: {
+        parameters: {
+            query?: {
+                /** @description Wait for what is under way instead of being refused. */
+                after?: boolean;
+                /** @description Only say what would be done. */
+                plan?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Name or id of a node. */
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NodeModelIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AskedModelOut"];
+                };
+            };
+        };
+    };
+    unload_on_node_api_nodes__node__models_unload_post: {
+        parameters: {
+            query?: {
+                /** @description Wait for what is under way instead of being refused. */
+                after?: boolean;
+                /** @description Only say what would be done. */
+                plan?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Name or id of a node. */
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NodeModelIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AskedModelOut"];
                 };
             };
         };

@@ -4,7 +4,7 @@ Guarantees: a choice never takes more of a node than is left of it, several choi
 Nothing is chosen outside of what was asked for; no candidates is an answer with reasons, never "any". The same fleet
 and the same demand give the same answer. Models that share a group are kept apart as long as another node fits.
 
-Limit: it decides on what was read. Whoever acts on it locks the node and looks again (`still_fits`).
+Limit: it decides on what was read. Whoever acts on it locks the nodes and decides again (`loading/placing.py`).
 """
 
 from __future__ import annotations
@@ -165,14 +165,6 @@ def take(ask: Ask, room: Room, cost: Terms) -> tuple[Choice, Room]:
         loads=room.loads + 1,
     )
     return choice, left
-
-
-def still_fits(fleet: Fleet, demand: Demand, node_id: NodeId) -> Refusal | None:
-    """The same questions of one node again, for whoever holds its lock now. A node that is gone is refused."""
-    room = fleet.rooms.get(node_id)
-    if room is None:
-        return Refusal(node_id, str(node_id), Filter.EXCLUDED, f"Node {node_id} is gone.")
-    return check(Ask(fleet, demand), room)
 
 
 def code_of(refusals: Iterable[Refusal]) -> str:

@@ -2,7 +2,7 @@
 
     1  told to wait (unsatisfiable)?        nothing
     2  below the minimum?                   add what is missing and there are slots for; no slots: a setback
-    3  all busy, requests waiting, or the cache is under pressure, and below the maximum?      add one
+    3  all busy or requests waiting, and below the maximum?      add one
     4  otherwise: what is misplaced, above the maximum, or idle for five minutes goes; the last one after `idle_s`
 
 `spreads` asks for one on every node that matches instead of 2 and 3.
@@ -45,7 +45,6 @@ class Signal(StrEnum):
     SPREAD = "spread"
     BUSY = "busy"
     WAITING = "waiting"
-    PRESSURE = "pressure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,6 @@ class Situation:
     idle_s: float | None = None
     # When a replica last came.
     added_at: datetime | None = None
-    has_pressure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +173,6 @@ def _for_load(seen: Situation, placed: Sequence[Counted]) -> Decision | None:
         return Decision(add=1, signal=Signal.BUSY, reason=f"All {len(loaded)} are busy with {busy} requests.")
     if seen.waiting > 0:
         return Decision(add=1, signal=Signal.WAITING, reason=f"{seen.waiting} requests are waiting.")
-    if seen.has_pressure:
-        return Decision(add=1, signal=Signal.PRESSURE, reason="Prompts push each other out of the caches.")
     return None
 
 
@@ -260,7 +256,6 @@ class Load:
     parallel: int = 1
     idle_s: float | None = None
     added_at: datetime | None = None
-    has_pressure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +287,6 @@ class Scaler:
             is_pinned=view is not None and view.is_pinned,
             idle_s=load.idle_s,
             added_at=max((at for at in added if at is not None), default=None),
-            has_pressure=load.has_pressure,
         )
 
 

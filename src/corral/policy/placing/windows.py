@@ -178,32 +178,6 @@ def _is_known_open(window: Window, time_zone: str, now: datetime) -> bool:
         return False
 
 
-def look_again_at(rule: Rule, now: datetime) -> datetime | None:
-    """When a window next opens or closes; None: never. Until then `effective` stays as it is.
-
-    For a window that begins again and again before it has ended, it may be earlier than that.
-    """
-    try:
-        zone = zone_of(rule.time_zone)
-        found = [_next_change(window, zone, now) for window in rule.windows]
-    except InvalidRequest:
-        return None
-    return min((at for at in found if at is not None), default=None)
-
-
-def _next_change(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
-    began = _latest_beginning(window, zone, now)
-    if began is None:
-        return _next_beginning(window, zone, now)
-    lasts = timedelta(seconds=window.duration_s)
-    for _ in range(_CHAIN_MAX):
-        again = _next_beginning(window, zone, began)
-        if again is None or again > began + lasts:
-            break
-        began = again
-    return began + lasts
-
-
 def _latest_beginning(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
     """Of the beginnings whose windows are still open."""
     earliest = now - timedelta(seconds=window.duration_s)
@@ -219,21 +193,6 @@ def _latest_beginning(window: Window, zone: ZoneInfo, now: datetime) -> datetime
         place = bisect_right(begins, now)
         if place and begins[place - 1] > earliest and (best is None or begins[place - 1] > best):
             best = begins[place - 1]
-    return best
-
-
-def _next_beginning(window: Window, zone: ZoneInfo, after: datetime) -> datetime | None:
-    first_day = after.astimezone(zone).date() - _DAY * _CLOCKS_MOVE_DAYS
-    cron = parse_cron(window.cron)
-    best: datetime | None = None
-    for number in range(366 * _YEARS_AHEAD):
-        day = first_day + _DAY * number
-        if best is not None and day > best.astimezone(zone).date() + _DAY * _CLOCKS_MOVE_DAYS:
-            break
-        begins = _beginnings(window.cron, zone, day) if cron.is_on(day) else ()
-        place = bisect_right(begins, after)
-        if place < len(begins) and (best is None or begins[place] < best):
-            best = begins[place]
     return best
 
 

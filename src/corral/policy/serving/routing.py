@@ -15,7 +15,7 @@ given a few others, or has not been asked for a while (`faded`).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from statistics import median
@@ -170,12 +170,6 @@ def policy_of(name: str) -> RoutePolicy:
 def policy_name(name: str) -> str:
     """The one that is really used for the word in a model's rule."""
     return name if name in _POLICIES else "least_wait"
-
-
-def preferring(candidates: Sequence[C], preferred: Collection[C]) -> Sequence[C]:
-    """Only those that are preferred, if one of them takes requests now; otherwise all."""
-    left = [one for one in candidates if one in preferred and one.expected_s < NEVER]
-    return left or candidates
 
 
 # Why.

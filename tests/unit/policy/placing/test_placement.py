@@ -16,7 +16,7 @@ from corral.domain.replica import ReplicaState
 from corral.policy.placing.demand import Demand, Engine
 from corral.policy.placing.filters import Filter, ram_need, uses_gpu
 from corral.policy.placing.fleet import Copy, Fleet, ModelView
-from corral.policy.placing.placement import Placement, place, still_fits
+from corral.policy.placing.placement import Placement, place
 from corral.policy.status import is_schedulable
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
 from tests.unit.policy.placing.fleets import fleets_and_demands, patiently, with_more_room
@@ -296,16 +296,6 @@ def test_the_reason_of_the_node_that_came_furthest_stands_first() -> None:
     assert placement.code == "no_room"
     assert placement.sentence.startswith("m fits on no node. far has 1.0 GiB of VRAM free, 2.0 GiB are needed. away-0")
     assert placement.sentence.endswith("And 4 more.")
-
-
-def test_whoever_holds_the_lock_can_look_again() -> None:
-    demand = Demand(model="m", need=Need(vram_bytes=2 * GIB))
-    assert still_fits(Fleet.of([a_gpu("a")]), demand, NodeId("a")) is None
-    refusal = still_fits(Fleet.of([a_gpu("a", free=1)]), demand, NodeId("a"))
-    assert refusal is not None
-    assert refusal.filter is Filter.VRAM
-    gone = still_fits(Fleet.of([]), demand, NodeId("a"))
-    assert gone is not None
 
 
 @pytest.mark.behaviour("PLACE-6")

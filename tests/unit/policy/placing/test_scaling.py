@@ -128,22 +128,12 @@ def test_too_little_capacity_for_a_burst_is_no_setback() -> None:
 
 
 @pytest.mark.behaviour("NODE-49")
-def test_busy_and_pressure_together_add_one() -> None:
-    decision = looked_at(a_rule(1, 9), busy(), has_pressure=True, waiting=3)
+def test_busy_replicas_and_waiting_requests_together_add_one() -> None:
+    decision = looked_at(a_rule(1, 9), busy(), waiting=3)
     assert (decision.add, decision.signal) == (1, Signal.BUSY)
 
 
-@pytest.mark.behaviour("NODE-50")
-def test_one_burst_of_pressure_adds_one_and_stays_until_that_has_succeeded() -> None:
-    first = looked_at(a_rule(1, 9), loaded(), has_pressure=True)
-    assert (first.add, first.signal) == (1, Signal.PRESSURE)
-    assert looked_at(a_rule(1, 9), loaded(), coming(1), has_pressure=True).add == 0, "it is on its way"
-    just_came = {"added_at": THEN - timedelta(seconds=5)}
-    assert looked_at(a_rule(1, 9), loaded(), loaded(1), has_pressure=True, **just_came).add == 0
-    assert looked_at(a_rule(1, 9), loaded(), has_pressure=True).add == 1, "it failed: the signal is still there"
-
-
-@pytest.mark.parametrize("signal", [{"waiting": 9}, {"has_pressure": True}, {}])
+@pytest.mark.parametrize("signal", [{"waiting": 9}, {}])
 def test_one_signal_never_adds_twice(signal: dict[str, Any]) -> None:
     rule = a_rule(1, 9)
     assert looked_at(rule, busy(), **signal).add == 1
@@ -311,7 +301,6 @@ def situations(draw: Any) -> Situation:
         is_pinned=draw(st.booleans()),
         idle_s=draw(st.none() | st.integers(0, 900)),
         added_at=draw(st.none() | st.integers(0, 90).map(lambda seconds: THEN - timedelta(seconds=seconds))),
-        has_pressure=draw(st.booleans()),
     )
 
 

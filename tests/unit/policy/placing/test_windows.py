@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corral.domain.errors import InvalidRequest
 from corral.domain.replica import Rule, Window
-from corral.policy.placing.windows import check_windows, effective, is_open, look_again_at, parse_cron
+from corral.policy.placing.windows import check_windows, effective, is_open, parse_cron
 
 MINUTE = timedelta(minutes=1)
 BERLIN = "Europe/Berlin"
@@ -126,19 +126,6 @@ def test_a_window_without_a_limit_lifts_that_of_its_rule() -> None:
 def test_a_stored_window_that_cannot_be_read_here_counts_as_closed() -> None:
     rule = a_rule(a_window("0 8 * * *", least=3), min_replicas=1, time_zone="Mars/Olympus")
     assert effective(rule, at("2026-01-05 08:30")) == rule
-    assert look_again_at(rule, at("2026-01-05 08:30")) is None
-
-
-@pytest.mark.behaviour("WIN-4")
-def test_the_next_change_is_known() -> None:
-    rule = a_rule(a_window("0 8 * * 1-5"), a_window("0 20 24 12 *"))
-    assert look_again_at(rule, at("2026-01-05 07:00")) == at("2026-01-05 08:00")
-    assert look_again_at(rule, at("2026-01-05 08:00")) == at("2026-01-05 09:00")
-    assert look_again_at(rule, at("2026-01-09 09:00")) == at("2026-01-12 08:00"), "over the weekend"
-    assert look_again_at(a_rule(), at("2026-01-05 07:00")) is None
-    chain = a_rule(a_window("0 8-10 * * *"))
-    assert look_again_at(chain, at("2026-01-05 08:30")) == at("2026-01-05 11:00"), "one follows upon the other"
-    assert look_again_at(a_rule(a_window("0 0 29 2 *")), at("2096-03-01 00:00")) == at("2104-02-29 00:00")
 
 
 @pytest.mark.behaviour("WIN-5")
@@ -245,22 +232,6 @@ def test_windows_agree_with_a_look_at_every_single_minute(cron: str, zone: str, 
     begins = _naive_beginnings(cron, ZoneInfo(zone), first, lasts.days + 5)
     expected = any(begin <= now < begin + lasts for begin in begins)
     assert is_open(window, zone, now) == expected
-
-
-@pytest.mark.behaviour("WIN-4")
-@settings(deadline=None)
-@given(cron=crons, zone=zones, now=moments, minutes=st.integers(1, 600), share=st.floats(0, 1))
-def test_nothing_changes_before_the_next_change(
-    cron: str, zone: str, now: datetime, minutes: int, share: float
-) -> None:
-    window = a_window(cron, minutes=minutes)
-    rule = a_rule(window, time_zone=zone)
-    then = look_again_at(rule, now)
-    assert then is not None
-    assert then > now
-    between = now + (then - now) * share
-    if between < then:
-        assert is_open(window, zone, between) == is_open(window, zone, now)
 
 
 def test_reading_a_pattern_gives_times_in_order() -> None:

@@ -29,7 +29,6 @@ from corral.policy.serving.routing import (
     own_room,
     policy_of,
     preference,
-    preferring,
     retry_after_s,
     typical_s,
 )
@@ -76,16 +75,6 @@ def test_what_is_alike_within_five_percent_takes_turns() -> None:
     assert LEAST_WAIT.pick([Option(expected_s=1.0, picked=2), little_slower]) is little_slower
     slower, best = Option(expected_s=ALIKE + 0.001, picked=1), Option(expected_s=1.0, picked=2)
     assert LEAST_WAIT.pick([slower, best]) is best
-
-
-@pytest.mark.behaviour("NODE-61")
-def test_a_preferred_replica_is_picked_if_it_is_there_and_otherwise_nothing_changes() -> None:
-    idle, busy = Option(expected_s=1.0), Option(expected_s=5.0)
-    options, gone = [idle, busy], Option()
-    assert LEAST_WAIT.pick(preferring(options, [busy])) is busy
-    assert LEAST_WAIT.pick(preferring(options, [gone])) is idle
-    busy.expected_s = NEVER
-    assert LEAST_WAIT.pick(preferring(options, [busy])) is idle
 
 
 @pytest.mark.behaviour("NODE-43")

@@ -87,7 +87,14 @@ function Shown({ rule, isUnmet }: { rule: RuleOut; isUnmet: boolean }) {
           ))}
         </ul>
       )}
-      {rule.route_policy && <p className="small soft">Requests are dealt out by {rule.route_policy}.</p>}
+      {rule.route_policy && !rule.warnings?.length && (
+        <p className="small soft">Requests are routed by {rule.route_policy}.</p>
+      )}
+      {rule.warnings?.map((warning) => (
+        <p className="small soft" key={warning}>
+          {warning}
+        </p>
+      ))}
     </div>
   );
 }

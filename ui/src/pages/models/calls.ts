@@ -135,7 +135,7 @@ export const unload = (name: string, nodes: string[] | null, force: boolean) =>
   answer(
     api.POST("/api/models/{name}/unload", {
       params: { path: { name }, query: { after: true } },
-      body: { force, ...(nodes ? { nodes } : {}) },
+      body: { force, delete_files: false, ...(nodes ? { nodes } : {}) },
     }),
   );
 

@@ -30,7 +30,7 @@ export const unload = (model: string, node: Pick<NodeOut, "id">, force: boolean)
   answer(
     api.POST("/api/models/{name}/unload", {
       params: { path: { name: model }, query: { after: true } },
-      body: { force, nodes: [node.id] },
+      body: { force, delete_files: false, nodes: [node.id] },
     }),
   );
 

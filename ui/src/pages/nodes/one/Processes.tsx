@@ -10,7 +10,7 @@ import { Panel } from "@/kit/Panel";
 import { Pill, type Tone } from "@/kit/status";
 import { endProcess } from "@/pages/nodes/calls";
 import { processesOf } from "@/pages/nodes/one/queries";
-import { plural } from "@/text/format";
+import { bytes, plural } from "@/text/format";
 
 const TONES: Record<string, Tone> = { ready: "good", starting: "busy", failed: "bad", stopped: "still" };
 
@@ -46,6 +46,8 @@ export function Processes({ node }: { node: NodeOut }) {
                     <span className="small soft">
                       {process.backend} {process.version}, process {process.pid}
                       {process.restarts > 0 && `, started again ${plural(process.restarts, "time")}`}
+                      {process.ram_bytes != null && `, ${bytes(process.ram_bytes)}`}
+                      {process.cpu_percent != null && `, ${Math.round(process.cpu_percent)} % CPU`}
                     </span>
                   </div>
                   <span className="row">

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import structlog
 
 from corral.app.settings import FrontendSettings, Loaded, WorkerSettings
+from corral.cli.command import pause_collection
 from corral.cli.flags import settings_command
 from corral.domain.errors import INSTALL_HINT, InvalidRequest
 
@@ -31,11 +31,9 @@ def _begin(module: str, function: str, loaded: Loaded[Any], extra: str | None) -
 
 
 def _import(module: str, extra: str | None) -> Any:
-    # Importing makes a hundred thousand objects that live as long as the process. Looking through them for garbage
-    # again and again is a sixth of the start, and later on a part of every collection.
-    gc.disable()
     try:
-        return import_module(module)
+        with pause_collection():
+            return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "corral":
             raise
@@ -43,9 +41,6 @@ def _import(module: str, extra: str | None) -> Any:
             f"{error.name} is not installed, and this command needs it.",
             hint=INSTALL_HINT.format(extra=extra) if extra else _WORKER_HINT,
         ) from error
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _run_frontend(loaded: Loaded[FrontendSettings]) -> int:

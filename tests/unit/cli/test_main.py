@@ -124,6 +124,23 @@ def test_listing_nodes_of_a_real_address_loads_no_server_library(frontend, tmp_p
     assert outcome.stderr.strip() == "[]"
 
 
+@pytest.mark.behaviour("CLI-7")
+def test_nodes_list_leaves_the_validators_of_other_nouns_unbuilt(frontend, tmp_path):
+    frontend.on("GET /api/nodes", json_answer([a_node()]))
+    program = (
+        "import sys; from corral.cli.main import run; run(['nodes', 'list']); "
+        "from corral.wire.base import Lenient, Strict; from corral.app.settings import FrontendSettings; "
+        "kinds = [*Lenient.__subclasses__(), *Strict.__subclasses__(), FrontendSettings]; "
+        "built = sorted(kind.__name__ for kind in kinds if kind.__pydantic_complete__); "
+        "nouns = ('wire.backends', 'wire.models', 'wire.users', 'wire.access', 'rich.progress', 'rich.console'); "
+        "loaded = [name for name in nouns if name in sys.modules or f'corral.{name}' in sys.modules]; "
+        "print(built, loaded, file=sys.stderr)"
+    )
+    outcome = in_a_process("-c", program, HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY)
+    assert "gpu-a" in outcome.stdout
+    assert outcome.stderr.strip() == "[] []"
+
+
 @pytest.mark.behaviour("CLI-4")
 def test_colour_only_on_a_terminal_and_never_against_a_wish(monkeypatch):
     class Terminal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from corral.app.settings.values import AnyCase, WebAddress, check_web_address
 from corral.domain.access import Scope
@@ -40,6 +40,8 @@ def _check_issuer(text: str) -> str:
 
 class Identity(BaseModel):
     """Part of `FrontendSettings`."""
+
+    model_config = ConfigDict(defer_build=True)
 
     public_url: WebAddress | None = Field(
         default=None,

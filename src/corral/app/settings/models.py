@@ -88,7 +88,7 @@ def shown_default(text: str) -> dict[str, Any]:
 class ProcessSettings(BaseModel):
     """What all models share. `process` is the table in the file and the word in `corral config`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
     process: ClassVar[str]
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.api.backends.asking import plan_out
 from corral.domain.backend import Assignment, Build, Desired, InstalledBackend, Manifest, Source, SourceKind
 from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound
 from corral.domain.node import Hardware, Liveness, Node, NodeId, NodeType
@@ -207,6 +208,12 @@ def test_a_meta_with_two_builds_on_one_node_has_to_be_said_more_exactly(kind: st
     has = {"b": [there("cpu-engine"), there("cuda-engine", "1.0")]}
     assert refused(asked(kind=kind, nodes=("b",)), [CUDA], has).slug == "ambiguous_backend"
     assert names(planned(asked("cuda-engine", kind, nodes=("b",)), [CUDA], has).targets) == ["b"]
+
+
+def test_installation_plan_names_the_version_that_a_node_has() -> None:
+    plan = planned(asked(), [CPU, CUDA], {"a": [there("cpu-engine", "2.0")]})
+    shown = {node.node_name: (node.previous_version, node.has_it) for node in plan_out(asked(), plan).nodes}
+    assert shown == {"a": ("2.0", True), "b": ("", False)}
 
 
 def test_bytes_to_fetch_are_told_unknown_is_not_zero_and_what_is_there_is_zero() -> None:

@@ -226,7 +226,7 @@ def plan_text(plan: PlanOut, *, colour: bool) -> str:
             *([str(node.wave + 1)] if has_waves else []),
             node.node_name,
             node.node_status,
-            _OWED.get(node.desired, node.desired),
+            "has it" if node.has_it else _OWED.get(node.desired, node.desired),
             node.backend,
             node.version or render.NONE,
             node.previous_version or render.NONE,
@@ -243,7 +243,10 @@ def plan_text(plan: PlanOut, *, colour: bool) -> str:
 
 
 def plan_sentence(plan: PlanOut) -> str:
-    nodes = f"{len(plan.nodes)} node" + ("s" if len(plan.nodes) != 1 else "")
+    if plan.nodes and all(node.has_it for node in plan.nodes):
+        return "Every node of this plan has it already: nothing would change."
+    changed = sum(not node.has_it for node in plan.nodes)
+    nodes = f"{changed} node" + ("s" if changed != 1 else "")
     if plan.kind == "backend_delete":
         return f"{nodes} would lose it. Nothing was done."
     if plan.kind == "backend_rollback":

@@ -227,6 +227,7 @@ def _installation(asked: Asked, fleet: Fleet, catalog: Builds) -> Callable[[Node
             build=build,
             previous=previous,
             fetch_bytes=fetch_bytes(build, present),
+            installed_version=next((item.version for item in present if item.name == build.name), None),
         )
 
     return for_node

@@ -35,6 +35,8 @@ class PlannedTarget:
     wave: int = 0
     # None is unknown; 0: it has the files already.
     fetch_bytes: int | None = None
+    # What the node has of this build now, whether or not the operation replaces it; for the plan only.
+    installed_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

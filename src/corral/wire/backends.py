@@ -178,7 +178,8 @@ class PlannedNodeOut(Lenient):
     backend: str = Field(description="The concrete build that its hardware gets.")
     version: str = ""
     desired: str
-    previous_version: str = ""
+    previous_version: str = Field(default="", description="The version that the node has now.")
+    has_it: bool = Field(default=False, description="The node has what is asked for; nothing changes there.")
     source: str = ""
     uri: str = ""
     wave: int = 0

@@ -144,6 +144,16 @@ def test_a_search_hides_single_builds_unless_all_are_wanted_and_reads_every_page
 
 
 @pytest.mark.behaviour("CLI-17")
+def test_plan_says_has_it_for_a_node_that_has_the_backend(corral, frontend):
+    plan = a_plan(fetch_bytes=0)
+    plan["nodes"][0] |= {"has_it": True, "previous_version": "2.0.0", "fetch_bytes": 0}
+    frontend.on(INSTALL, json_answer(plan))
+    outcome = corral("backends", "install", "engine", "--plan")
+    assert "gpu-a   healthy   has it   cuda-engine   2.0.0     2.0.0   0 B" in outcome.out
+    assert "nothing would change" in outcome.err
+
+
+@pytest.mark.behaviour("CLI-17")
 def test_a_plan_is_printed_and_nothing_is_asked_for(corral, frontend):
     frontend.on(INSTALL, json_answer(a_plan()))
     outcome = corral(

@@ -14,6 +14,7 @@ from corral.api.operations.views import as_json
 from corral.api.parts import OperateIn, Parts, PartsIn
 from corral.backends.outside import refuse_private
 from corral.domain.access import Principal
+from corral.domain.backend import Desired
 from corral.domain.errors import NotFound
 from corral.domain.operation import OperationKind, Strategy
 from corral.operations.admission import Admitted
@@ -183,7 +184,8 @@ def _planned_node(target: PlannedTarget) -> PlannedNodeOut:
         backend=target.backend,
         version=build.version if build else "",
         desired=target.desired,
-        previous_version=str((target.previous or {}).get("version") or ""),
+        previous_version=str((target.previous or {}).get("version") or target.installed_version or ""),
+        has_it=target.desired is Desired.PRESENT and target.previous is None and target.installed_version is not None,
         source=build.source.kind if build else "",
         uri=(build.source.uri or ", ".join(build.source.requirements)) if build else "",
         wave=target.wave,

@@ -21,12 +21,11 @@ from corral.domain.errors import CorralError
 from corral.embedded.child import Backoff, ChildEvent, ChildPlan, Launch, Surroundings
 from corral.embedded.detach import leave_parent, start_detached
 from corral.embedded.environment import Addresses, Place, frontend_environment, worker_environment
-from corral.embedded.errors import PortHeld
 from corral.embedded.files import ensure_secret, read_secret, write_private
 from corral.embedded.home import Home, hold_lock, open_home
 from corral.embedded.leftovers import end_leftovers
 from corral.embedded.nats import EmbeddedNats, find_nats
-from corral.embedded.ports import choose_port, describe_holder, is_free
+from corral.embedded.ports import check_port, choose_port
 from corral.embedded.postgres import EmbeddedPostgres, find_bin_folder
 from corral.embedded.probe import NodeProbe, is_ready, probe_nodes
 from corral.embedded.processes import identify
@@ -144,13 +143,10 @@ class _Up:
     def _prepare(self) -> None:
         """Everything that others are told must be decided before they start."""
         options = self._options
+        # Of a port that is ours to choose only the address can be wrong.
+        check_port(options.host, options.port)
         port = options.port or choose_port(options.host, self._state.port("frontend"))
         self._place = Place(host=options.host, port=port)
-        if not is_free(options.host, port):
-            raise PortHeld(
-                f"Port {port} on {options.host} is held by {describe_holder(port)}.",
-                hint="Choose another one with --port, or stop that program.",
-            )
         self._state.set_port("frontend", port)
         ensure_secret(self._home.admin_key, ADMIN_KEY_PREFIX)
         ensure_secret(self._home.join_token, JOIN_TOKEN_PREFIX)

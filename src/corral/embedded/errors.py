@@ -23,6 +23,12 @@ class PortHeld(Conflict):
     code = "port_held"
 
 
+class AddressUnusable(InvalidRequest):
+    """The address or port to listen on cannot be used by this user on this machine."""
+
+    code = "address_unusable"
+
+
 class BinaryMissing(Unavailable):
     """A program that is needed was not found."""
 

@@ -7,12 +7,13 @@ next try looks again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import random
 import socket
 
 import psutil
 
-from corral.embedded.errors import PortHeld
+from corral.embedded.errors import AddressUnusable, PortHeld
 
 # Below the ports that systems hand out for outgoing connections: a client that keeps trying to reach a server which
 # is not up yet could otherwise be given that very port as its own, and hold it.
@@ -36,16 +37,50 @@ def choose_port(host: str, wanted: int | None) -> int:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Return whether a server could listen there now."""
+    return _try_bind(host, port) is None
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise an error that says why a server cannot listen on `host` and `port`, and what to do; else return."""
+    error = _try_bind(host, port)
+    if error is None:
+        return
+    if isinstance(error, socket.gaierror):
+        raise AddressUnusable(
+            f"{host} cannot be resolved to an address.",
+            hint="Give --host an address of this machine, such as 127.0.0.1; 0.0.0.0 listens on all of them.",
+        ) from error
+    if error.errno == errno.EADDRNOTAVAIL:
+        raise AddressUnusable(
+            f"{host} is not an address of this machine.",
+            hint="Give --host one of its own addresses (`ip address` lists them); 0.0.0.0 listens on all of them.",
+        ) from error
+    if error.errno in (errno.EACCES, errno.EPERM):
+        raise AddressUnusable(
+            f"This user may not listen on port {port} of {host}.",
+            hint="Ports below 1024 usually need root. Choose a higher one with --port, and put a proxy before it.",
+        ) from error
+    if error.errno == errno.EADDRINUSE:
+        raise PortHeld(
+            f"Port {port} on {host} is held by {describe_holder(port)}.",
+            hint="Choose another one with --port, or stop that program.",
+        ) from error
+    reason = error.strerror or error
+    raise AddressUnusable(f"{host} port {port} cannot be used: {reason}.", hint="Look at --host and --port.") from error
+
+
+def _try_bind(host: str, port: int) -> OSError | None:
+    """Bind and listen once; return the error if that fails."""
     # Connections that are still closing down must not count as a holder, so the option that servers use is set.
-    with contextlib.closing(_socket(host)) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with contextlib.closing(_socket(host)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
             probe.listen(1)
-        except OSError:
-            return False
-    return True
+    except OSError as error:
+        return error
+    return None
 
 
 def reachable(host: str) -> str:

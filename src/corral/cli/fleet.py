@@ -100,15 +100,33 @@ async def apply_fleet(
         bool, typer.Option("--prune", help="Remove what an earlier file had brought and this one lacks.")
     ] = False,
     is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is removed.")] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="With --prune: also with an empty file, which removes everything.")
+    ] = False,
 ) -> None:
     """Make the fleet what a file says: models, rules, labels, galleries. All of it, or nothing."""
     fleet = merged_fleet(read_documents(file), file)
+    if prune and not allow_empty and not any(fleet.values()):
+        _refuse_empty(file, plan=plan)
     if prune and not plan and not is_sure and sys.stdin.isatty():
         planned = await session.client.fleet.apply(fleet, plan=True, prune=True)
         gone = [f"{step.kind} {step.name}" for step in planned.steps if step.action == "remove"]
         if gone and not render.ask(f"This removes {', '.join(gone[:5])}{', …' if len(gone) > 5 else ''}. Go on?"):
             raise typer.Exit(1)
     show_steps(session, await session.client.fleet.apply(fleet, plan=plan, prune=prune))
+
+
+def _refuse_empty(file: str, *, plan: bool) -> None:
+    """Refuse to prune by a file that names nothing; warn if it is only a plan."""
+    where = "Standard input" if file == "-" else file
+    if plan:
+        render.say(f"WARNING: {where} is empty: with --prune it removes everything that earlier files have brought.\n")
+        return
+    raise InvalidRequest(
+        f"{where} is empty, and with --prune that removes everything that earlier files have brought.",
+        hint="Did `corral export` fail when it was written? If this is what you want, add --allow-empty.",
+        code="empty_fleet",
+    )
 
 
 def show_steps(session: Session, answer: FleetOut) -> None:

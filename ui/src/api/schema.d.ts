@@ -5045,6 +5045,12 @@ export interface components {
              * @description About how much it has to fetch; null: not known.
              */
             fetch_bytes?: number | null;
+            /**
+             * Has It
+             * @description The node has what is asked for; nothing changes there.
+             * @default false
+             */
+            has_it: boolean;
             /** Node Id */
             node_id: string;
             /** Node Name */
@@ -5056,6 +5062,7 @@ export interface components {
             node_status: string;
             /**
              * Previous Version
+             * @description The version that the node has now.
              * @default
              */
             previous_version: string;

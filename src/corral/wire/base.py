@@ -1,8 +1,4 @@
-"""The two ways of reading JSON: strict for what a person writes, lenient between our own programs.
-
-A model builds its validator when it is first used: a command reads one or two of the hundreds of models here, and
-building all of them costs more processor time than the rest of the command.
-"""
+"""The two ways of reading JSON: strict for what a person writes, lenient between our own programs."""
 
 from __future__ import annotations
 
@@ -12,13 +8,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 class Strict(BaseModel):
     """From people and their scripts: an unknown field is a mistake worth telling."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class Lenient(BaseModel):
     """Between our own programs: a newer version may send more."""
 
-    model_config = ConfigDict(extra="ignore", defer_build=True)
+    model_config = ConfigDict(extra="ignore")
 
 
 def clamp_to(largest: int) -> AfterValidator:

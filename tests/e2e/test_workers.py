@@ -128,5 +128,32 @@ async def test_a_removed_node_is_cut_off_the_bus_although_its_credential_has_not
             await again.open()
 
 
+@pytest.mark.behaviour("TRUST-6")
+async def test_removed_node_is_cut_off_the_bus_with_every_key_that_it_has_shown(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, frontends=1) as cluster:
+        frontend = cluster.frontends[0]
+        first, second = new_user_key(), new_user_key()
+        body = {"name": "held", "credential": "c" * 40, "boot_id": "boot-1234", "address": "127.0.0.1:1"}
+        body |= {"token": await cluster.token(approves=True), "bus_public_key": first[1]}
+        _, node = await frontend.call("POST", "/api/node/register", body, key=None)
+        lost = asyncio.Event()
+        older = credential(node["nats_jwt"], first[0], subject_id=node["id"])
+        connection = _connection(cluster, older, lost.set)
+        await connection.open()
+        try:
+            path, shown = f"/api/node/{node['id']}/credentials", {"bus_public_key": second[1]}
+            status, fresh = await frontend.call("POST", path, shown, key=body["credential"])
+            assert status == 200, fresh
+            assert (await frontend.call("DELETE", "/api/nodes/held"))[0] == 200
+            async with asyncio.timeout(30):
+                await lost.wait()
+        finally:
+            await connection.close()
+        newer = credential(fresh["nats_jwt"], second[0], subject_id=node["id"])
+        for granted in (older, newer):
+            with pytest.raises(NotAuthenticated):
+                await _connection(cluster, granted, lambda: None).open()
+
+
 def _connection(cluster: Cluster, granted: Credential, on_lost: Callable[[], None]) -> Connection:
     return Connection(cluster.nats.endpoint("held"), granted, reporter=Reporter("held"), on_lost=on_lost)

@@ -78,6 +78,7 @@ async def test_a_plan_says_what_applying_does_and_leaves_nothing(database: Datab
     "change",
     [
         {"nodes": {"nobody": {"labels": {"a": "b"}}}},
+        {"nodes": {"n": {"labels": {"node.name": "other"}}}},
         {"models": [{"name": "new", "backend": "fake", "aliases": ["taken"]}]},
     ],
 )
@@ -87,7 +88,7 @@ async def test_a_file_that_cannot_be_applied_whole_is_not_applied_at_all(databas
     before = await counted(database)
     bad = from_mapping(yaml.safe_load(FILE) | change)
     for work in (fleet.plan, fleet.apply):
-        with pytest.raises((NotFound, Conflict)):
+        with pytest.raises((NotFound, Conflict, InvalidRequest)):
             await work(database, bad, "test")
     assert await counted(database) == before
 

@@ -111,6 +111,7 @@ async def test_labels_that_were_read_and_put_back_stay_the_machines(frontend: Ru
     _, labels = await node.admin("GET", "/labels")
     await node.admin("PUT", "/labels", labels | {"zone": "b"})
     await node.register(None, total_vram=25 * GIB, labels={"rack": "2"})
+    await node.admin("POST", "/approve-labels")
     shown = await node.shown()
     assert (shown["labels"]["gpu.vram"], shown["labels"]["rack"], shown["labels"]["zone"]) == ("24GB", "2", "b")
     assert shown["label_sources"]["gpu.vram"] == "auto"

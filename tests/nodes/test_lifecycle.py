@@ -44,7 +44,7 @@ async def test_an_approval_gives_a_bus_credential_and_the_node_is_healthy_once_i
     node = await joined(frontend, approved=False)
     is_aside = await put_aside(frontend.database)
     status, answer = await node.admin("POST", "/approve")
-    assert (status, answer["status"]) == (200, "unhealthy"), "nothing that was pending is on the bus yet"
+    assert (status, answer["status"]) == (200, "joining"), "nothing that was pending is on the bus yet"
     assert not (await node.shown())["schedulable"]
     assert not await is_aside()
     status, answer = await node.call("POST", "/credentials", {"bus_public_key": bus_key()})
@@ -141,6 +141,7 @@ async def test_a_node_off_the_bus_keeps_its_replicas_and_is_healthy_when_it_says
 ) -> None:
     node = await joined(frontend)
     await load(node, "a")
+    await node.heartbeat(bus_ok=True)
     await note_bus(frontend.database, NodeId(node.id), is_on_bus=False)
     assert (await node.shown())["status"] == "unhealthy"
     await node.heartbeat()

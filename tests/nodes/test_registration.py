@@ -259,6 +259,7 @@ async def test_labels_of_admins_survive_and_those_of_worker_and_machine_are_refr
     assert (await node.admin("PATCH", "/labels", {"zone": "b"}))[0] == 200
     node.reboot()
     await node.register(None, labels={"rack": "2"}, total_vram=49 * GIB, gpu_vendor="nvidia")
+    await node.admin("POST", "/approve-labels")
     labels = (await node.shown())["labels"]
     assert labels == {
         "zone": "b",

@@ -124,6 +124,7 @@ async def test_a_node_that_was_off_the_bus_and_falls_silent_is_offline_like_any_
     frontend: RunningFrontend,
 ) -> None:
     node = await joined(frontend)
+    await sql(frontend.database, "UPDATE nodes SET bus_joined_at = corral_now()")
     await load(node, "m")
     await node.heartbeat(bus_ok=False)
     assert (await node.shown())["status"] == "unhealthy"

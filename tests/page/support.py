@@ -164,6 +164,10 @@ _RACKS = """
     INSERT INTO node_labels (node_id, key, source, value)
     SELECT id, 'rack', 'worker', right(name, 1) FROM nodes WHERE name LIKE :name || '%' AND name <> :name || '0'"""
 
+_APPROVED = """
+    UPDATE nodes SET approved_labels = jsonb_build_object('rack', right(name, 1))
+    WHERE name LIKE :name || '%' AND approved_at IS NOT NULL"""
+
 
 @contextmanager
 def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterator[None]:
@@ -183,7 +187,7 @@ def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterat
         }
         status, answer = await cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
         assert status in (200, 201), answer
-        await in_registry(cluster, _LIKE_THE_FIRST, _RACKS, name=name, last=count - 1)
+        await in_registry(cluster, _LIKE_THE_FIRST, _RACKS, _APPROVED, name=name, last=count - 1)
 
     async def go() -> None:
         await in_registry(cluster, "DELETE FROM nodes WHERE name LIKE :name || '%' AND name <> :name || '0'", name=name)

@@ -131,7 +131,8 @@ class OpaqueCredentials:
     def ticket_key(self) -> str:
         return ""
 
-    async def revoke(self, public_key: str) -> None:
-        node_id = self._holders.pop(public_key, None)
-        if node_id is not None:
-            self._network.expel(node_id)
+    async def revoke(self, *public_keys: str) -> None:
+        for public_key in public_keys:
+            node_id = self._holders.pop(public_key, None)
+            if node_id is not None:
+                self._network.expel(node_id)

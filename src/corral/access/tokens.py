@@ -75,6 +75,12 @@ async def spend_token(tx: Transaction, secret: str | None) -> JoinToken:
     return token
 
 
+async def is_approving_token(tx: Transaction, secret: str | None) -> bool:
+    """Whether this is a join token that approves machines and is still good. It is not spent."""
+    token = await store.find_token_by_hash(tx, hash_secret(secret)) if secret else None
+    return token is not None and token.approves and token.state is SecretState.ACTIVE
+
+
 async def ensure_local_token(tx: Transaction, ids: Ids, secret: str) -> None:
     """The token of the worker that `corral up` starts on the same machine: it approves at once."""
     await store.ensure_token(

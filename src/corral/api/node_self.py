@@ -15,11 +15,13 @@ from corral.api.parts import Parts, PartsIn, bearer
 from corral.api.views import replica_out
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import Conflict
-from corral.domain.node import Hardware
+from corral.domain.node import Hardware, Node
 from corral.nodes import lifecycle
+from corral.nodes.bus_keys import record_key
 from corral.nodes.registration import Registration, register
 from corral.operations.reports import report_of
 from corral.policy.status import status_of
+from corral.ports.credentials import BusCredential
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.wire.backends import BackendsReportIn
@@ -66,6 +68,7 @@ async def register_node(request: Request, parts: PartsIn, body: RegisterIn) -> R
             version=body.version,
             address=body.address,
             http_address=body.http_address,
+            seen_address=request.client.host if request.client else "",
             labels=body.labels,
             slots=body.max_replicas_per_model,
             budget=body.vram_budget,
@@ -87,13 +90,28 @@ async def register_node(request: Request, parts: PartsIn, body: RegisterIn) -> R
         heartbeat_interval_s=parts.told.heartbeat_interval_s,
         api_token=registered.api_token,
     )
-    if node.approved_at is not None and body.bus_public_key:
-        credential = parts.credentials.mint(node, body.bus_public_key)
+    credential = await _granted(parts, node, body.bus_public_key)
+    if credential is not None:
         answer.nats_url = _nats_url(request, parts)
         answer.nats_jwt = credential.token
         answer.nats_jwt_expires_in_s = credential.expires_in_s
         answer.ticket_key = parts.credentials.ticket_key()
     return answer
+
+
+async def _granted(parts: Parts, node: Node, public_key: str | None) -> BusCredential | None:
+    """Return a token for the key that came with a registration. A pending node gets none, nor does one that shows
+    another's key: it asks for a credential by itself and is told why."""
+    if node.approved_at is None or not public_key:
+        return None
+    credential = parts.credentials.mint(node, public_key)
+    try:
+        async with parts.database.transaction() as tx:
+            locked = await node_store.lock_node(tx, node.id)
+            await record_key(tx, locked, public_key, credential.expires_in_s)
+    except Conflict:
+        return None
+    return credential
 
 
 def _nats_url(request: Request, parts: Parts) -> str:
@@ -142,11 +160,12 @@ async def refresh_credentials(request: Request, parts: PartsIn, node_id: str, bo
     """A fresh bus credential. It changes nothing else about the node."""
     entry = await _caller(request, parts, node_id)
     async with parts.database.transaction() as tx:
-        node = await node_store.get_node(tx, entry.id)
+        node = await node_store.lock_node(tx, entry.id)
         if node.approved_at is None:
             raise Conflict("A pending node gets no bus credential.", hint="Wait for approval.", code="node_pending")
         # First, so that what is no key is refused before it is written down.
         credential = parts.credentials.mint(node, body.bus_public_key)
+        await record_key(tx, node, body.bus_public_key, credential.expires_in_s)
         if node.bus_public_key != body.bus_public_key:
             await node_store.update_node(tx, node.id, {"bus_public_key": body.bus_public_key})
     return CredentialsOut(

@@ -14,10 +14,12 @@ from corral.domain.errors import InvalidRequest
 from corral.domain.node import Node, NodeStatus
 from corral.nodes import commands, lifecycle, settings
 from corral.policy.labels import matches, parse_selector
+from corral.policy.node_identity import address_note
 from corral.policy.status import status_of
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.wire.nodes import (
+    ApproveIn,
     ApproveOut,
     BudgetIn,
     BudgetOut,
@@ -31,6 +33,7 @@ from corral.wire.nodes import (
 
 router = APIRouter(prefix="/api/nodes", tags=["nodes"])
 Labels = dict[str, str]
+ApprovalIn = Annotated[ApproveIn | None, Body()]
 LabelsIn = Annotated[Labels, Body(examples=[{"zone": "b", "team": "speech"}])]
 
 
@@ -80,21 +83,24 @@ async def _shown(parts: Parts, node: Node) -> NodeOut:
 async def remove_node(parts: PartsIn, operator: OperateIn, node: str) -> MessageOut:
     """Forget a node with everything that hangs on it, and cut it off the bus."""
     removed = await lifecycle.remove(parts.database, node, operator.name)
-    if removed.bus_public_key:
-        await parts.credentials.revoke(removed.bus_public_key)
-    return MessageOut(message=f"Node {removed.name} is removed.")
+    if removed.bus_keys:
+        await parts.credentials.revoke(*removed.bus_keys)
+    return MessageOut(message=f"Node {removed.node.name} is removed.")
 
 
 @router.post("/{node}/approve")
-async def approve_node(parts: PartsIn, operator: OperateIn, node: str) -> ApproveOut:
-    """Let a pending node take part. It learns of it with its next heartbeat and then gets its bus credential."""
-    approved = await lifecycle.approve(parts.database, node, operator.name)
+async def approve_node(parts: PartsIn, operator: OperateIn, node: str, body: ApprovalIn = None) -> ApproveOut:
+    """Let a pending node take part, with the labels that its worker sends. It learns of it with its next heartbeat and
+    then gets its bus credential."""
+    approved = await lifecycle.approve(parts.database, node, operator.name, body.labels if body else None)
     return ApproveOut(
         id=approved.id,
         name=approved.name,
         node_type=approved.type,
         status=status_of(approved),
         message=f"Node {approved.name} is approved.",
+        labels=dict(approved.approved_labels),
+        address_note=address_note(approved),
     )
 
 
@@ -138,7 +144,8 @@ async def list_node_models(parts: PartsIn, _: OperateIn, node: str) -> list[Repl
 
 @router.get("/{node}/labels")
 async def show_labels(parts: PartsIn, _: OperateIn, node: str) -> Labels:
-    """The labels that count: the admin's before the worker's before the machine's own."""
+    """The labels that count: the admin's before the worker's, as far as an admin has approved them; the machine's own
+    (`node.*`, `gpu.*`) cannot be overridden."""
     async with parts.database.transaction() as tx:
         return (await node_store.get_node(tx, node)).label_map
 
@@ -153,6 +160,13 @@ async def put_labels(parts: PartsIn, operator: OperateIn, node: str, body: Label
 async def patch_labels(parts: PartsIn, operator: OperateIn, node: str, body: LabelsIn) -> Labels:
     """Set these labels and leave the others."""
     return (await settings.patch_labels(parts.database, node, body, operator.name)).label_map
+
+
+@router.post("/{node}/approve-labels")
+async def approve_labels(parts: PartsIn, operator: OperateIn, node: str, body: ApprovalIn = None) -> Labels:
+    """Let the labels count that the worker of an approved node sends and nobody has approved (`proposed_labels`)."""
+    shown = body.labels if body else None
+    return (await settings.approve_labels(parts.database, node, operator.name, shown)).label_map
 
 
 @router.delete("/{node}/labels/{key:path}", status_code=204)

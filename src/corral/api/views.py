@@ -9,6 +9,7 @@ from corral.domain.cluster import Event
 from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica, ReplicaState
 from corral.policy.budget import budget_or_no_cap
+from corral.policy.node_identity import address_note
 from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
 from corral.wire.events import EventOut
 from corral.wire.live import NodeLive
@@ -34,6 +35,8 @@ def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
         conditions=[Condition(**asdict(fact)) for fact in conditions_of(node)],
         address=node.address,
         http_address=node.http_address,
+        seen_address=node.seen_address,
+        address_note=address_note(node),
         reported_available_vram=reported,
         reserved_vram=node.reserved_vram,
         max_replicas_per_model=node.slots,
@@ -43,6 +46,7 @@ def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
         vram_budget_manually_set=node.budget_override is not None,
         labels=node.label_map,
         label_sources={label.key: label.source for label in node.labels},
+        proposed_labels=dict(node.proposed_labels),
         held_threads=node.held_threads,
         model_count=node.model_count,
         in_flight_count=node.in_flight_count if busy is None else busy.get(node.id, 0),

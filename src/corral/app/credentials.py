@@ -40,10 +40,10 @@ class NodeCredentials:
         )
         return BusCredential(token=token, expires_in_s=self._ttl_s)
 
-    async def revoke(self, public_key: str) -> None:
+    async def revoke(self, *public_keys: str) -> None:
         """Begins at once and does not keep the caller waiting for the server's confirmation."""
         if self._revoker.can_revoke:
-            self._tasks.start(self._revoke(public_key), name="revoke")
+            self._tasks.start(self._revoke(public_keys), name="revoke")
         else:
             log.info("bus credential not revoked: no operator seed; it runs out by itself", within_s=self._ttl_s)
 
@@ -70,7 +70,7 @@ class NodeCredentials:
     async def stop(self) -> None:
         await self._tasks.join()
 
-    async def _revoke(self, public_key: str) -> None:
-        outcome = await attempt(lambda: self._revoker.revoke(public_key))
+    async def _revoke(self, public_keys: tuple[str, ...]) -> None:
+        outcome = await attempt(lambda: self._revoker.revoke(*public_keys))
         if isinstance(outcome, Failed):
             log.warning("bus credential not revoked; it runs out by itself", error=outcome.sentence)

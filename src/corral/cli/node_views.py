@@ -65,7 +65,7 @@ def _facts(node: NodeOut, now: datetime) -> dict[str, str]:
         "Takes work": render.yes_no(node.schedulable),
         "Type": node.node_type,
         "Capability": node.capability or render.NONE,
-        "Address": node.address,
+        "Address": f"{node.address}. {node.address_note}" if node.address_note else node.address,
         "Worker": f"version {node.version or 'unknown'}, boot {node.boot_id}, {node.http_address or 'no own port'}",
         "System": " ".join(filter(None, (node.system, node.architecture))),
         "Processor": _processor(node),
@@ -78,6 +78,7 @@ def _facts(node: NodeOut, now: datetime) -> dict[str, str]:
         f"{_set_by(is_manual=node.max_replicas_per_model_manually_set)}",
         "Models": f"{node.model_count}, {node.in_flight_count} requests in flight",
         "Labels": _labels(node, with_automatic=True),
+        **({"Not approved": render.pairs_text(node.proposed_labels)} if node.proposed_labels else {}),
         "Heartbeat": heartbeat,
         "Registered": f"{render.age(node.created_at, now)} ago ({render.moment(node.created_at)})",
     }
@@ -135,6 +136,8 @@ def next_step(node: NodeOut) -> str | None:
             return f"start its worker again on that machine, or: corral nodes remove {node.name}"
         case "unhealthy":
             return "see with `corral cluster` whether NATS is up, then look at the worker's log on that machine"
+        case _ if node.proposed_labels:
+            return f"corral nodes approve-labels {node.name}"
         case _:
             return None
 

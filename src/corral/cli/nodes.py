@@ -27,7 +27,9 @@ async def list_nodes(
     ] = None,
     status: Annotated[
         str | None,
-        typer.Option("--status", metavar="STATUS", help="Only pending, healthy, unhealthy, offline or draining ones."),
+        typer.Option(
+            "--status", metavar="STATUS", help="Only pending, joining, healthy, unhealthy, offline or draining ones."
+        ),
     ] = None,
 ) -> None:
     """List the nodes."""
@@ -65,13 +67,26 @@ async def show_node(session: Session, node: Node) -> None:
 
 
 @client_command(app, "approve")
-async def approve_node(session: Session, node: Node) -> None:
-    """Let a node into service."""
-    answer = await session.client.nodes.approve(node)
+async def approve_node(
+    session: Session,
+    node: Node,
+    *,
+    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Let a node into service, with the labels that its worker sends. Asks first on a terminal if the node registered
+    another address than the one it was seen at."""
+    found = await session.client.nodes.get(node)
+    if found.address_note:
+        render.say(f"{render.clean(found.address_note)} Models that it runs are reached at the address it registered.")
+        if not is_sure and not session.as_json and sys.stdin.isatty() and not render.ask(f"Approve {found.name}?"):
+            raise typer.Exit(1)
+    answer = await session.client.nodes.approve(node, found.proposed_labels)
     if session.as_json:
         render.write_json(answer.model_dump(mode="json"))
         return
     render.say(answer.message or f"Node {answer.name} is approved.")
+    if answer.labels:
+        render.say(f"Its labels count from now on: {render.clean(render.pairs_text(answer.labels))}")
     if answer.api_token:
         render.say("Its API key, shown this once:")
         render.write(answer.api_token)
@@ -136,6 +151,19 @@ async def label_node(
         render.write_json(labels)
     else:
         render.write("".join(f"{render.clean(key)}={render.clean(value)}\n" for key, value in sorted(labels.items())))
+
+
+@client_command(app, "approve-labels")
+async def approve_labels(session: Session, node: Node) -> None:
+    """Let labels count that the worker of a node sends and nobody has approved yet."""
+    found = await session.client.nodes.get(node)
+    labels = await session.client.labels.approve(node, found.proposed_labels)
+    if session.as_json:
+        render.write_json(labels)
+    elif found.proposed_labels:
+        render.say(f"Approved for {found.name}: {render.clean(render.pairs_text(found.proposed_labels))}")
+    else:
+        render.say(f"No label of {found.name} waits for approval.")
 
 
 def parse_label_changes(changes: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -22,6 +22,7 @@ NONE = "-"
 GAP = "   "
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s"))
 _COLOURS = {"healthy": "32", "active": "32", "up": "32", "pending": "33", "draining": "33", "used_up": "33"}
+_COLOURS |= {"joining": "33"}
 _COLOURS |= dict.fromkeys(("unhealthy", "offline", "expired", "revoked", "down", "lost"), "31")
 _COLOURS |= dict.fromkeys(("completed", "success", "installed"), "32") | dict.fromkeys(("failed", "error"), "31")
 _COLOURS |= dict.fromkeys(("queued", "waiting", "owed", "paused", "drifts", "unconfirmed", "cancelled"), "33")

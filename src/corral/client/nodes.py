@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from corral.client.http import Call, Transport
-from corral.wire.nodes import ApproveOut, BudgetIn, BudgetOut, NodeOut, ProbeOut, SlotsIn, SlotsOut
+from corral.wire.nodes import ApproveIn, ApproveOut, BudgetIn, BudgetOut, NodeOut, ProbeOut, SlotsIn, SlotsOut
 
 
 def node_path(node: str, *rest: str) -> str:
@@ -26,8 +26,10 @@ class NodeCalls:
     async def get(self, node: str) -> NodeOut:
         return await self._transport.fetch(Call(method="GET", path=node_path(node)), NodeOut)
 
-    async def approve(self, node: str) -> ApproveOut:
-        return await self._transport.fetch(Call(method="POST", path=node_path(node, "approve")), ApproveOut)
+    async def approve(self, node: str, labels: Mapping[str, str] | None = None) -> ApproveOut:
+        """Approve a pending node. `labels`: the proposed labels that were shown; only these are approved with it."""
+        body = None if labels is None else ApproveIn(labels=dict(labels))
+        return await self._transport.fetch(Call(method="POST", path=node_path(node, "approve"), body=body), ApproveOut)
 
     async def drain(self, node: str) -> NodeOut:
         return await self._transport.fetch(Call(method="POST", path=node_path(node, "drain")), NodeOut)
@@ -75,6 +77,11 @@ class LabelCalls:
 
     async def merge(self, node: str, labels: Mapping[str, str]) -> dict[str, str]:
         call = Call(method="PATCH", path=node_path(node, "labels"), body=labels)
+        return await self._transport.fetch(call, dict[str, str])
+
+    async def approve(self, node: str, labels: Mapping[str, str]) -> dict[str, str]:
+        """Let these labels count, which the worker sends and nobody has approved; returns all that count."""
+        call = Call(method="POST", path=node_path(node, "approve-labels"), body=ApproveIn(labels=dict(labels)))
         return await self._transport.fetch(call, dict[str, str])
 
     async def remove(self, node: str, key: str) -> None:

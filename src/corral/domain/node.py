@@ -10,6 +10,7 @@ The status that people see is computed from these (`policy/status.py`) and store
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -33,13 +34,14 @@ class NodeStatus(StrEnum):
     PENDING = "pending"  # not approved yet
     DRAINING = "draining"  # taken out of service on purpose
     OFFLINE = "offline"  # lost, or left
+    JOINING = "joining"  # just approved, and not on the bus yet
     UNHEALTHY = "unhealthy"  # heartbeats arrive, commands do not
     HEALTHY = "healthy"  # approved, alive, on the bus, not drained
 
 
 class LabelSource(StrEnum):
     AUTO = "auto"  # derived from the machine
-    WORKER = "worker"  # sent by the worker at registration
+    WORKER = "worker"  # sent by the worker at registration; counts once an admin has approved it
     ADMIN = "admin"  # set by an admin; outlives registrations
 
 
@@ -95,6 +97,8 @@ class Node:
     liveness_since: datetime
     bus_ok: bool | None = None
     bus_since: datetime | None = None
+    # When it was first on the bus after its approval.
+    bus_joined_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
 
     # Policy, apart from what is observed: the worker's flag and the admin's override, which wins.
@@ -111,7 +115,12 @@ class Node:
     created_at: datetime
     updated_at: datetime
 
+    # Those that count for selectors.
     labels: tuple[Label, ...] = ()
+    # Pairs of the worker that an admin has approved, whether the worker still sends them or not.
+    approved_labels: Mapping[str, str] = field(default_factory=dict)
+    # What the worker sends and nobody has approved yet: it counts for nothing.
+    proposed_labels: Mapping[str, str] = field(default_factory=dict)
     # Set aside for loads that run.
     reserved_vram: int = 0
     reserved_ram: int = 0

@@ -24,7 +24,7 @@ from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState
 from corral.loading.load_tickets import LoadTickets
 from corral.policy.labels import matches
-from corral.policy.node_addresses import foreign_address_sentence, is_own_address
+from corral.policy.node_identity import foreign_address_sentence, is_own_address
 from corral.ports.runtime import Ids
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store

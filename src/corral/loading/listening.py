@@ -16,7 +16,7 @@ from corral.loading.holding import push
 from corral.operations.hearing import BIGINT_MAX, Said, Taken
 from corral.policy.labels import matches
 from corral.policy.loading import Hold, has_moved, is_at_the_engine, take_load
-from corral.policy.node_addresses import foreign_address_sentence, is_own_address
+from corral.policy.node_identity import foreign_address_sentence, is_own_address
 from corral.policy.progress import Change, News, Standing
 from corral.store import loads as store
 from corral.store import nodes as node_store

@@ -16,6 +16,7 @@ from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.node import LabelSource, Node
 from corral.models import catalog
 from corral.models import rules as rule_flow
+from corral.policy.labels import check_not_reserved
 from corral.policy.models.configuration import changes
 from corral.policy.models.fleetfile import KINDS, FleetFile
 from corral.policy.models.rules import to_mapping as rule_mapping
@@ -208,6 +209,7 @@ async def _labels(tx: Transaction, wanted: Mapping[str, Mapping[str, str]], acto
         # A pair that the machine or the worker gives anyway is left to them.
         given = {label.key: label.value for label in node.labels if label.source is not LabelSource.ADMIN}
         own = {key: value for key, value in labels.items() if given.get(key) != value}
+        check_not_reserved(key for key, value in own.items() if _admin_labels(node).get(key) != value)
         lines = tuple(changes(_admin_labels(node), own))
         if lines:
             await _write_labels(tx, node, own, actor)

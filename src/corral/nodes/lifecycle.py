@@ -6,12 +6,16 @@ none of its calls touches `approved_at` or `drained_at`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from corral.domain.errors import BootSuperseded, InvalidRequest
 from corral.domain.node import Liveness, Node, NodeId
+from corral.policy.labels import pairs_of
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
+from corral.store import bus_keys as bus_key_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
@@ -19,22 +23,33 @@ from corral.store import rules as rule_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
+T = TypeVar("T")
 # How long an answer may still take on a node that is taken out of service; nobody is in a hurry there.
 DRAIN_GRACE_S = 600.0
 # How often locks are taken anew while new work for the node keeps coming; after that PostgreSQL may have to arbitrate.
 TRIES = 5
 
 
-async def approve(database: Database, reference: str, actor: str) -> Node:
+def agreed_labels(node: Node, shown: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the labels that wait for an admin, as far as the admin has seen exactly these pairs. `shown` None: all."""
+    waiting = node.proposed_labels
+    return {key: value for key, value in waiting.items() if shown is None or shown.get(key) == value}
+
+
+async def approve(database: Database, reference: str, actor: str, shown: Mapping[str, str] | None = None) -> Node:
+    """Let a pending node take part, with the labels that its worker sends; `shown`: only those of these pairs."""
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         if node.approved_at is not None:
             raise InvalidRequest(f"Node {node.name} is approved already.", code="not_pending")
-        await node_store.update_node(tx, node.id, {"approved_at": NOW, "approved_by": actor})
+        agreed = agreed_labels(node, shown)
+        values = {"approved_at": NOW, "approved_by": actor, "approved_labels": agreed, "bus_joined_at": None}
+        await node_store.update_node(tx, node.id, values)
         # A pending node has no credential for the bus, so it is known to be off it until it says otherwise.
         await node_store.set_bus(tx, node.id, is_on_bus=False)
         await rule_store.clear_unsatisfiable(tx)
-        await access_store.record(tx, actor, "node.approve", node.id, node.name)
+        labels = f", labels {pairs_of(agreed)}" if agreed else ""
+        await access_store.record(tx, actor, "node.approve", node.id, f"{node.name} at {node.address}{labels}")
         await outbox.append(tx, "node.approved", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
 
@@ -58,7 +73,7 @@ async def drain(database: Database, reference: str, actor: str) -> Node:
     return await _take_out(database, reference, work)
 
 
-async def _take_out(database: Database, reference: str, work: Callable[[Transaction, Node], Awaitable[Node]]) -> Node:
+async def _take_out(database: Database, reference: str, work: Callable[[Transaction, Node], Awaitable[T]]) -> T:
     """With everything locked that a node's going touches: operations before the node, as everybody does it who holds
     both. Work that was assigned between the two is seen, and the locks are taken anew."""
     for tries_left in reversed(range(TRIES)):
@@ -83,16 +98,25 @@ async def resume(database: Database, reference: str, actor: str) -> Node:
         return await node_store.get_node(tx, node.id)
 
 
-async def remove(database: Database, reference: str, actor: str) -> Node:
-    """Forget the node and everything that hangs on it; returns what it was."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedNode:
+    """What a node was. `bus_keys`: all keys that it has tokens for, to be revoked."""
 
-    async def work(tx: Transaction, node: Node) -> Node:
+    node: Node
+    bus_keys: tuple[str, ...]
+
+
+async def remove(database: Database, reference: str, actor: str) -> RemovedNode:
+    """Forget the node and everything that hangs on it."""
+
+    async def work(tx: Transaction, node: Node) -> RemovedNode:
+        keys = await bus_key_store.list_keys(tx, node.id)
         await assignment_store.end_for_node(tx, node.id, node.name, is_removed=True)
         await replica_store.remove_replicas(tx, node.id, "the node was removed")
         await node_store.delete_node(tx, node.id)
         await access_store.record(tx, actor, "node.remove", node.id, node.name)
         await outbox.append(tx, "node.removed", node.id, {"name": node.name, "by": actor})
-        return node
+        return RemovedNode(node=node, bus_keys=tuple(keys))
 
     return await _take_out(database, reference, work)
 

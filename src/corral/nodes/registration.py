@@ -1,7 +1,8 @@
 """A machine presents itself: the first time with a join token, later with its own credential.
 
 Guarantee: calling it again with the same content changes nothing further, so a lost answer is harmless. A worker
-cannot change approval, drain or an admin's overrides by it, whatever it sends.
+cannot change approval, drain or an admin's overrides by it, whatever it sends. Its labels count for nothing until an
+admin has approved them, and a new host is written to the audit.
 Identity is the name *and* the credential that the worker made for itself; its hash is kept from the first call.
 
   1 known name, right credential     re-registration, no token needed
@@ -19,13 +20,15 @@ from typing import Any
 
 from corral.access.keys import issue_node_key
 from corral.access.secrets import hash_secret, is_secret
-from corral.access.tokens import spend_token
+from corral.access.tokens import is_approving_token, spend_token
 from corral.domain.access import JoinToken
 from corral.domain.errors import Conflict, InvalidRequest, NameTaken
 from corral.domain.node import Hardware, LabelSource, Liveness, Node, NodeId, NodeType
 from corral.policy.budget import parse_budget
-from corral.policy.labels import automatic_labels, check_labels
+from corral.policy.labels import automatic_labels, check_labels, check_not_reserved, is_reserved
+from corral.policy.node_identity import check_new_name, host_of
 from corral.ports.runtime import Ids
+from corral.store import access as access_store
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
@@ -53,6 +56,8 @@ class Registration:
     version: str = ""
     address: str = ""
     http_address: str = ""
+    # The host that the call came from.
+    seen_address: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     slots: int = 1
     budget: str | None = None
@@ -81,11 +86,15 @@ async def register(database: Database, ids: Ids, policy: JoinPolicy, wish: Regis
             node_id = known.id
             _check_same_type(known, node_type)
             await _return(tx, known, wish, policy)  # 1
+            approves = known.approved_at is not None and (
+                policy.approves_all or await is_approving_token(tx, wish.token)
+            )
         else:
             token = await spend_token(tx, wish.token)  # 2
             node_id = NodeId(ids.new_id())
+            approves = token.approves or policy.approves_all
             await _join(tx, node_id, node_type, wish, policy, token)  # 3, 4
-        await _refresh_labels(tx, node_id, wish)
+        await _refresh_labels(tx, node_id, wish, approves=approves)
         await rule_store.clear_unsatisfiable(tx)
         node = await node_store.get_node(tx, node_id)
         api_token = None
@@ -141,6 +150,14 @@ def _check_same_type(known: Node, node_type: NodeType) -> None:
 async def _join(
     tx: Transaction, node_id: NodeId, node_type: NodeType, wish: Registration, policy: JoinPolicy, token: JoinToken
 ) -> None:
+    check_new_name(wish.name)
+    check_not_reserved(wish.labels)
+    similar = await node_store.find_similar_name(tx, wish.name)
+    if similar is not None:
+        raise NameTaken(
+            f"{wish.name!r} is too much like {similar!r}, which is another node.",
+            hint="Choose another --name.",
+        )
     approver = f"join token {token.name}" if token.approves else "settings" if policy.approves_all else None
     values = _reported(wish) | {
         "id": node_id,
@@ -167,6 +184,9 @@ async def _return(tx: Transaction, known: Node, wish: Registration, policy: Join
         values |= {"self_drained_at": None, "bus_ok": None, "bus_since": None, "holdings_at": None}
         if wish.running is not None:
             await replica_store.remove_but(tx, known.id, wish.running, "its worker was restarted")
+    if host_of(wish.address) != host_of(known.address):
+        change = f"{known.address or 'none'} -> {wish.address or 'none'}, registered from {wish.seen_address or '?'}"
+        await access_store.record(tx, f"node {known.name}", "node.address", known.id, change)
     await node_store.update_node(tx, known.id, values)
     await node_store.set_liveness(tx, known.id, Liveness.ALIVE)
     await node_store.renew_lease(tx, known.id, policy.lease_s)
@@ -187,16 +207,22 @@ def _reported(wish: Registration) -> dict[str, Any]:
             "version": wish.version,
             "address": wish.address,
             "http_address": wish.http_address,
+            "seen_address": wish.seen_address[:255],
             "slots_reported": max(1, wish.slots),
             "budget_reported": wish.budget or None,
         }
     )
 
 
-async def _refresh_labels(tx: Transaction, node_id: NodeId, wish: Registration) -> None:
-    """Labels of the worker and of the machine are replaced; those of admins are never touched."""
+async def _refresh_labels(tx: Transaction, node_id: NodeId, wish: Registration, *, approves: bool) -> None:
+    """Labels of the worker and of the machine are replaced; those of admins are never touched. What is new of the
+    worker's waits for an admin, unless the settings or the token approve it."""
     node = await node_store.get_node(tx, node_id)
-    await node_store.replace_labels(tx, node_id, LabelSource.WORKER, wish.labels)
+    # A node from before these keys were reserved may still send them.
+    labels = {key: value for key, value in wish.labels.items() if not is_reserved(key)}
+    await node_store.replace_labels(tx, node_id, LabelSource.WORKER, labels)
+    if approves:
+        await node_store.update_node(tx, node_id, {"approved_labels": labels})
     await refresh_automatic_labels(tx, node)
 
 

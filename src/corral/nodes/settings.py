@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from corral.domain.errors import Conflict, NotFound
 from corral.domain.node import LabelSource, Node, NodeType
+from corral.nodes.lifecycle import agreed_labels
 from corral.nodes.registration import refresh_automatic_labels
 from corral.policy.budget import parse_budget
-from corral.policy.labels import check_labels
+from corral.policy.labels import check_labels, check_not_reserved, is_reserved, pairs_of
 from corral.store import access as access_store
 from corral.store import nodes as node_store
 from corral.store import outbox
@@ -27,12 +28,14 @@ async def put_labels(database: Database, reference: str, labels: Mapping[str, st
         node = await node_store.lock_node(tx, reference)
         given = {label.key: label.value for label in node.labels if label.source is not LabelSource.ADMIN}
         own = {key: value for key, value in labels.items() if given.get(key) != value}
+        check_not_reserved(key for key, value in own.items() if _admin_labels(node).get(key) != value)
         return await _write_labels(tx, node, own, actor)
 
 
 async def patch_labels(database: Database, reference: str, labels: Mapping[str, str], actor: str) -> Node:
     """Set these and leave the others."""
     check_labels(labels)
+    check_not_reserved(labels)
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         merged = _admin_labels(node) | dict(labels)
@@ -50,12 +53,33 @@ async def delete_label(database: Database, reference: str, key: str, actor: str)
             origin = "the worker's settings" if label.source is LabelSource.WORKER else "the machine itself"
             raise Conflict(
                 f"Label {key} comes from {origin} and would come back.",
-                hint=f"Set a value of your own instead: corral nodes label {node.name} {key}=…",
+                hint="It says what the machine is."
+                if is_reserved(key)
+                else f"Set a value of your own instead: corral nodes label {node.name} {key}=…",
                 code="label_not_yours",
             )
         own = _admin_labels(node)
         del own[key]
         return await _write_labels(tx, node, own, actor)
+
+
+async def approve_labels(
+    database: Database, reference: str, actor: str, shown: Mapping[str, str] | None = None
+) -> Node:
+    """Let labels count that the worker sends and nobody has approved; `shown`: only those of these pairs."""
+    async with database.transaction() as tx:
+        node = await node_store.lock_node(tx, reference)
+        if node.approved_at is None:
+            raise Conflict(
+                f"Node {node.name} is not approved yet.",
+                hint=f"Its labels are approved with it: corral nodes approve {node.name}",
+                code="node_pending",
+            )
+        agreed = agreed_labels(node, shown)
+        if not agreed:
+            return node
+        await node_store.update_node(tx, node.id, {"approved_labels": {**node.approved_labels, **agreed}})
+        return await _changed(tx, node, "node.labels", actor, detail=f"{node.name}: approved {pairs_of(agreed)}")
 
 
 def _admin_labels(node: Node) -> dict[str, str]:
@@ -100,10 +124,10 @@ def _check_runs_engines(node: Node, what: str) -> None:
         )
 
 
-async def _changed(tx: Transaction, node: Node, what: str, actor: str) -> Node:
+async def _changed(tx: Transaction, node: Node, what: str, actor: str, *, detail: str = "") -> Node:
     """What every such change needs: labels that follow from it, another look at rules, a trace, an event."""
     await refresh_automatic_labels(tx, await node_store.get_node(tx, node.id))
     await rule_store.clear_unsatisfiable(tx)
-    await access_store.record(tx, actor, what, node.id, node.name)
+    await access_store.record(tx, actor, what, node.id, detail or node.name)
     await outbox.append(tx, f"{what}_changed", node.id, {"name": node.name, "by": actor})
     return await node_store.get_node(tx, node.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from corral.domain.errors import InvalidRequest
 
@@ -12,6 +12,9 @@ VALUE_LENGTH_MAX = 255
 LABELS_MAX = 64  # per node and source: a label list is for people
 GIB = 1024**3
 _KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?", re.ASCII)
+# Keys that begin so are the machine's own: neither workers nor admins set them.
+RESERVED_PREFIXES = ("node.", "gpu.")
+AUTOMATIC_KEYS = frozenset({"node.name", "node.replica-slots", "gpu.vendor", "gpu.vram"})
 _VRAM_BUCKETS = ((80, "80GB+"), (48, "48GB"), (24, "24GB"), (16, "16GB"), (8, "8GB"))
 
 
@@ -35,6 +38,26 @@ def check_labels(labels: Mapping[str, str]) -> None:
         raise InvalidRequest(f"{len(labels)} labels are too many.", hint=f"At most {LABELS_MAX}.", code="bad_label")
     for key, value in labels.items():
         check_label(key, value)
+
+
+def is_reserved(key: str) -> bool:
+    return key.startswith(RESERVED_PREFIXES)
+
+
+def check_not_reserved(keys: Iterable[str]) -> None:
+    """Raise `InvalidRequest` for the first key that only the machine itself gives a value."""
+    for key in keys:
+        if is_reserved(key):
+            raise InvalidRequest(
+                f"Label {key} cannot be set: Corral gives it by itself.",
+                hint="Keys that begin with node. or gpu. are the machine's own; choose another key.",
+                code="label_reserved",
+            )
+
+
+def pairs_of(labels: Mapping[str, str]) -> str:
+    """Return labels as people write them."""
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def automatic_labels(*, name: str, slots: int, gpu_vendor: str | None, total_vram: int | None) -> dict[str, str]:

@@ -4,16 +4,20 @@ The order of the questions is the order of the answers:
   1 not approved?               pending
   2 drained (by anyone)?        draining     (a dead node that was drained stays drained: the reason says it is away)
   3 lost or left?               offline
-  4 off the bus?                unhealthy    (not known yet is not off: the first command or heartbeat will tell)
+  4 off the bus?                joining      (just approved, and never on it so far)
+                                unhealthy    (not known yet is not off: the first command or heartbeat will tell)
   5 otherwise                   healthy
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from corral.domain.node import Liveness, Node, NodeStatus
+
+# How long the way to the bus may take after an approval: a heartbeat, a credential and a connection, and more.
+JOINING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +36,19 @@ def status_of(node: Node) -> NodeStatus:
     if node.liveness is not Liveness.ALIVE:
         return NodeStatus.OFFLINE  # 3
     if node.bus_ok is False:
-        return NodeStatus.UNHEALTHY  # 4
+        return NodeStatus.JOINING if is_joining(node) else NodeStatus.UNHEALTHY  # 4
     return NodeStatus.HEALTHY  # 5
+
+
+def is_joining(node: Node) -> bool:
+    """Whether the node was approved so recently that it need not be on the bus yet.
+
+    The last heartbeat stands for the present: a node without heartbeats is offline before this is asked.
+    """
+    if node.bus_joined_at is not None or node.approved_at is None:
+        return False
+    last = node.last_heartbeat_at or node.approved_at
+    return last - node.approved_at <= timedelta(seconds=JOINING_S)
 
 
 def is_schedulable(node: Node) -> bool:
@@ -52,6 +67,8 @@ def reason_of(node: Node) -> str:
             return f"{who}{away}"
         case NodeStatus.OFFLINE:
             return _liveness_sentence(node)
+        case NodeStatus.JOINING:
+            return "Approved, and on its way to the bus"
         case NodeStatus.UNHEALTHY:
             return _bus_sentence(node)
         case NodeStatus.HEALTHY:

@@ -38,8 +38,8 @@ class BusCredentials(Protocol):
         """A token that allows this node its own subjects and nothing else."""
         ...
 
-    async def revoke(self, public_key: str) -> None:
-        """Cut the holder off the bus now, if that is possible here; otherwise its token runs out by itself."""
+    async def revoke(self, *public_keys: str) -> None:
+        """Cut the holders off the bus now, if that is possible here; otherwise their tokens run out by themselves."""
         ...
 
     def ticket(self, reader: str, scope: str, *, audience: str = ANYWHERE, ttl_s: float) -> str:

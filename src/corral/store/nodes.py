@@ -12,6 +12,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
+from corral.policy.labels import AUTOMATIC_KEYS, is_reserved
+from corral.policy.node_identity import fold_name
+from corral.policy.status import JOINING_S
 from corral.store.database import Transaction, as_uuid, is_storable
 from corral.store.model_schema import replica_use
 from corral.store.schema import NOW, node_labels, nodes, removed_nodes, replicas, reservations
@@ -66,6 +69,7 @@ def _reserved(column: Column[int]) -> Any:
 def _to_node(row: Any) -> Node:
     values: Mapping[str, Any] = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
     gpus = values["gpus"]
+    labels, proposed = _sort_labels(values["label_rows"], values["approved_labels"])
     return Node(
         id=NodeId(values["id"]),
         name=values["name"],
@@ -75,6 +79,7 @@ def _to_node(row: Any) -> Node:
         version=values["version"],
         address=values["address"],
         http_address=values["http_address"],
+        seen_address=values["seen_address"],
         bus_public_key=values["bus_public_key"],
         hardware=Hardware(
             **{name: values[name] for name in HARDWARE_COLUMNS if name != "gpus"},
@@ -89,6 +94,7 @@ def _to_node(row: Any) -> Node:
         liveness_since=values["liveness_since"],
         bus_ok=values["bus_ok"],
         bus_since=values["bus_since"],
+        bus_joined_at=values["bus_joined_at"],
         last_heartbeat_at=values["last_heartbeat_at"],
         slots_reported=values["slots_reported"],
         slots_override=values["slots_override"],
@@ -97,7 +103,9 @@ def _to_node(row: Any) -> Node:
         backends_at=values["backends_at"],
         created_at=values["created_at"],
         updated_at=values["updated_at"],
-        labels=_effective_labels(values["label_rows"]),
+        labels=labels,
+        approved_labels=values["approved_labels"],
+        proposed_labels=proposed,
         holdings_at=values["holdings_at"],
         reserved_vram=int(values["reserved_vram_bytes"]),
         reserved_ram=int(values["reserved_ram_bytes"]),
@@ -109,11 +117,25 @@ def _to_node(row: Any) -> Node:
     )
 
 
-def _effective_labels(rows: Sequence[Sequence[str]]) -> tuple[Label, ...]:
-    labels = [Label(key=key, value=value, source=LabelSource(source)) for key, value, source in rows]
-    labels.sort(key=lambda label: _PRECEDENCE[label.source])
-    by_key = {label.key: label for label in labels}
-    return tuple(by_key[key] for key in sorted(by_key))
+def _sort_labels(
+    rows: Sequence[Sequence[str]], approved: Mapping[str, str]
+) -> tuple[tuple[Label, ...], dict[str, str]]:
+    """Return the labels that count, and those of the worker that wait for an admin."""
+    counting: list[Label] = []
+    proposed: dict[str, str] = {}
+    for key, value, source in rows:
+        label = Label(key=key, value=value, source=LabelSource(source))
+        if label.source is LabelSource.WORKER and is_reserved(key):
+            continue
+        if label.source is LabelSource.ADMIN and key in AUTOMATIC_KEYS:
+            continue
+        if label.source is LabelSource.WORKER and approved.get(key) != value:
+            proposed[key] = value
+            continue
+        counting.append(label)
+    counting.sort(key=lambda label: _PRECEDENCE[label.source])
+    by_key = {label.key: label for label in counting}
+    return tuple(by_key[key] for key in sorted(by_key)), dict(sorted(proposed.items()))
 
 
 async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) -> list[Node]:
@@ -150,7 +172,8 @@ _READINGS = text("""
            n.available_disk,
            coalesce(s.vram, 0) AS reserved, coalesce(u.in_flight, 0) AS in_flight, coalesce(m.models, 0) AS models,
            n.name, n.approved_at, n.drained_at, n.drained_by, n.self_drained_at, n.liveness, n.bus_ok,
-           n.budget_reported, n.budget_override
+           n.budget_reported, n.budget_override,
+           n.bus_joined_at IS NULL AND n.last_heartbeat_at <= n.approved_at + make_interval(secs => :joining_s)
       FROM nodes n
       LEFT JOIN (SELECT node_id, sum(vram_bytes) AS vram FROM reservations GROUP BY node_id) s ON s.node_id = n.id
       LEFT JOIN (SELECT node_id, count(DISTINCT model) AS models
@@ -163,7 +186,7 @@ _READINGS = text("""
 
 async def list_readings(tx: Transaction) -> list[NodeReading]:
     """Of all nodes, at a fifth of what reading them whole costs."""
-    return [_to_reading(row) for row in await tx.execute(_READINGS)]
+    return [_to_reading(row) for row in await tx.execute(_READINGS, {"joining_s": JOINING_S})]
 
 
 def _to_reading(row: Any) -> NodeReading:
@@ -209,11 +232,20 @@ async def find_node(tx: Transaction, reference: str) -> Node | None:
 
 
 async def find_node_by_name(tx: Transaction, name: str) -> Node | None:
-    """Two registrations of one name wait for each other here, also while there is no row to lock yet."""
-    await tx.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('node ' || :name, 0))"), {"name": name})
+    """Two registrations of one name, or of names that look alike, wait for each other here, also while there is no row
+    to lock yet."""
+    statement = text("SELECT pg_advisory_xact_lock(hashtextextended('node ' || :name, 0))")
+    await tx.execute(statement, {"name": fold_name(name)})
     found = await tx.execute(select(nodes.c.id).where(nodes.c.name == name).with_for_update())
     node_id = found.scalar_one_or_none()
     return None if node_id is None else await find_node(tx, node_id)
+
+
+async def find_similar_name(tx: Transaction, name: str) -> str | None:
+    """Return the name of another node that people would take for this one."""
+    folded = fold_name(name)
+    rows = await tx.execute(select(nodes.c.name).where(nodes.c.name != name).order_by(nodes.c.name))
+    return next((row.name for row in rows if fold_name(row.name) == folded), None)
 
 
 async def get_node(tx: Transaction, reference: str) -> Node:
@@ -277,7 +309,12 @@ async def set_bus(tx: Transaction, node_id: NodeId, *, is_on_bus: bool | None) -
     changed = await tx.execute(
         update(nodes)
         .where(nodes.c.id == node_id, nodes.c.bus_ok.is_distinct_from(is_on_bus))
-        .values(bus_ok=is_on_bus, bus_since=NOW, updated_at=NOW)
+        .values(
+            bus_ok=is_on_bus,
+            bus_since=NOW,
+            bus_joined_at=func.coalesce(nodes.c.bus_joined_at, NOW) if is_on_bus else nodes.c.bus_joined_at,
+            updated_at=NOW,
+        )
         .returning(nodes.c.id)
     )
     return changed.one_or_none() is not None
@@ -355,6 +392,8 @@ _HEARTBEATS = text("""
         bus_ok = CASE WHEN old.is_approved THEN COALESCE(beat.bus_ok, n.bus_ok) ELSE n.bus_ok END,
         bus_since = CASE WHEN old.is_approved AND beat.bus_ok IS DISTINCT FROM n.bus_ok AND beat.bus_ok IS NOT NULL
                          THEN corral_now() ELSE n.bus_since END,
+        bus_joined_at = CASE WHEN old.is_approved AND beat.bus_ok
+                             THEN COALESCE(n.bus_joined_at, corral_now()) ELSE n.bus_joined_at END,
         total_vram = CASE WHEN old.is_approved THEN COALESCE(beat.total_vram, n.total_vram) ELSE n.total_vram END,
         available_vram = CASE WHEN old.is_approved
                               THEN COALESCE(beat.available_vram, n.available_vram) ELSE n.available_vram END,

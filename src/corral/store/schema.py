@@ -70,6 +70,8 @@ nodes = Table(
     Column("version", String(64), nullable=False, server_default=""),
     Column("address", String(255), nullable=False, server_default=""),
     Column("http_address", String(255), nullable=False, server_default=""),
+    # The host that its last registration came from.
+    Column("seen_address", String(255), nullable=False, server_default=""),
     # approval: an admin's decision
     Column("approved_at", TIME),
     Column("approved_by", String(255)),
@@ -84,6 +86,8 @@ nodes = Table(
     Column("last_heartbeat_at", TIME),
     Column("bus_ok", Boolean),
     Column("bus_since", TIME),
+    # When it was first on the bus after its approval.
+    Column("bus_joined_at", TIME),
     # what the worker reports; NULL is unknown, 0 is a reading
     Column("total_vram", BigInteger),
     Column("available_vram", BigInteger),
@@ -105,6 +109,8 @@ nodes = Table(
     Column("slots_override", Integer),
     Column("budget_reported", String(64)),
     Column("budget_override", String(64)),
+    # Labels of the worker that count, as an object: an admin has approved exactly these pairs.
+    Column("approved_labels", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     # When it last told which backends it has; NULL: it never has, which is not the same as having none.
     Column("backends_at", TIME),
     # The same for its processes and files.
@@ -126,6 +132,16 @@ node_labels = Table(
     Column("source", String(8), primary_key=True),
     Column("value", String(255), nullable=False),
     CheckConstraint("source IN ('auto', 'worker', 'admin')", name="source"),
+)
+
+# Every key that a node has a token for. The last one stays, so that no other node gets a token for it.
+bus_keys = Table(
+    "bus_keys",
+    metadata,
+    Column("public_key", String(64), primary_key=True),
+    node_id_column(),
+    Column("expires_at", TIME, nullable=False),
+    Index("bus_keys_node_id_idx", "node_id"),
 )
 
 replicas = Table(

@@ -181,12 +181,16 @@ class NodeOut(HardwareReport):
     id: str
     name: str
     node_type: str
-    status: str = Field(examples=["pending", "healthy", "unhealthy", "offline", "draining"])
+    status: str = Field(examples=["pending", "joining", "healthy", "unhealthy", "offline", "draining"])
     status_reason: str = Field(examples=["Heartbeats arrive, but the node is not on the bus."])
     schedulable: bool
     conditions: list[Condition]
     address: str
     http_address: str
+    seen_address: str = Field(default="", description="The host that its last registration came from.")
+    address_note: str = Field(
+        default="", description="A sentence if it registered another host than the one it was seen at; else empty."
+    )
     reported_available_vram: Bytes | None = Field(default=None, description="Before the budget is applied.")
     reserved_vram: Bytes = 0
     max_replicas_per_model: int
@@ -196,6 +200,10 @@ class NodeOut(HardwareReport):
     vram_budget_manually_set: bool
     labels: dict[str, str]
     label_sources: dict[str, str] = Field(description="auto, worker or admin, by key")
+    proposed_labels: dict[str, str] = Field(
+        default_factory=dict,
+        description="What the worker sends and no admin has approved: it counts for no selector and no rule.",
+    )
     held_threads: int = Field(
         default=0, description="Threads handed out to the replicas that are here, of `cpu_threads` in all."
     )
@@ -212,6 +220,14 @@ class NodeOut(HardwareReport):
     updated_at: datetime
 
 
+class ApproveIn(Strict):
+    """What the admin has seen. A worker that changes its labels in the last moment gets only those approved."""
+
+    labels: Annotated[dict[str, str], Field(max_length=64)] | None = Field(
+        default=None, description="Only these pairs of `proposed_labels` are approved; absent: all of them."
+    )
+
+
 class ApproveOut(Lenient):
     id: str
     name: str
@@ -219,6 +235,8 @@ class ApproveOut(Lenient):
     status: str
     message: str
     api_token: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels of the worker that count from now on.")
+    address_note: str = ""
 
 
 class ReplicaOut(Lenient):

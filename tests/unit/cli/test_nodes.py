@@ -113,6 +113,7 @@ def test_a_healthy_node_needs_no_step(corral, frontend):
 
 
 def test_approve_drain_and_resume_talk_on_standard_error(corral, frontend):
+    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(status="pending")))
     frontend.on("POST /api/nodes/gpu-a/approve", json_answer(APPROVED))
     frontend.on("POST /api/nodes/gpu-a/drain", json_answer(a_node(status="draining")))
     frontend.on("POST /api/nodes/gpu-a/resume", json_answer(a_node()))
@@ -124,8 +125,40 @@ def test_approve_drain_and_resume_talk_on_standard_error(corral, frontend):
 
 
 def test_the_key_of_an_approved_agent_is_data(corral, frontend):
+    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(status="pending")))
     frontend.on("POST /api/nodes/gpu-a/approve", json_answer({**APPROVED, "api_token": "ck_once"}))
     assert corral("nodes", "approve", "gpu-a").out == "ck_once\n"
+
+
+@pytest.mark.behaviour("TRUST-3")
+def test_approve_shows_a_differing_address_and_asks_on_a_terminal(corral, frontend):
+    note = "It registered the address 10.0.0.9, and its registration came from 10.0.0.7."
+    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(status="pending", address_note=note)))
+    frontend.on("POST /api/nodes/gpu-a/approve", json_answer(APPROVED))
+    refused = corral("nodes", "approve", "gpu-a", typed="n\n", is_terminal=True)
+    assert (refused.code, note in refused.err) == (1, True)
+    assert bodies(frontend, "POST /api/nodes/gpu-a/approve") == []
+    assert note in corral("nodes", "approve", "gpu-a").err
+
+
+@pytest.mark.behaviour("TRUST-1")
+def test_approve_sends_the_labels_that_it_has_read_and_prints_those_that_count(corral, frontend):
+    labels = {"zone": "b"}
+    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(status="pending", proposed_labels=labels)))
+    frontend.on("POST /api/nodes/gpu-a/approve", json_answer({**APPROVED, "labels": labels}))
+    assert "zone=b" in corral("nodes", "approve", "gpu-a").err
+    assert bodies(frontend, "POST /api/nodes/gpu-a/approve") == [{"labels": labels}]
+
+
+@pytest.mark.behaviour("TRUST-1")
+def test_show_names_labels_that_wait_and_approve_labels_approves_them(corral, frontend):
+    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(proposed_labels={"trust": "high"})))
+    frontend.on("POST /api/nodes/gpu-a/approve-labels", json_answer({"trust": "high"}))
+    shown = corral("nodes", "show", "gpu-a").out
+    assert "trust=high" in shown
+    assert "Next: corral nodes approve-labels gpu-a" in shown
+    assert "trust=high" in corral("nodes", "approve-labels", "gpu-a").err
+    assert bodies(frontend, "POST /api/nodes/gpu-a/approve-labels") == [{"labels": {"trust": "high"}}]
 
 
 @pytest.mark.behaviour("CLI-13")

@@ -25,6 +25,7 @@ def a_node(name: str = "node-1", *, labels: dict[str, str] | None = None, **chan
         "approved_by": "a test",
         "liveness_since": THEN,
         "bus_ok": True,
+        "bus_joined_at": THEN,
         "created_at": THEN,
         "updated_at": THEN,
         "hardware": Hardware(**of_hardware),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -87,3 +87,15 @@ def test_a_node_not_yet_seen_on_the_bus_is_healthy_and_says_so() -> None:
     assert status_of(a_node(bus_ok=None)) is NodeStatus.HEALTHY
     assert reason_of(a_node(bus_ok=None)) == "Approved and alive; not seen on the bus yet"
     assert status_of(a_node(bus_ok=False)) is NodeStatus.UNHEALTHY
+
+
+@pytest.mark.behaviour("TRUST-5")
+@pytest.mark.parametrize(
+    ("after_s", "status"), [(0, NodeStatus.JOINING), (60, NodeStatus.JOINING), (61, NodeStatus.UNHEALTHY)]
+)
+def test_node_that_was_never_on_the_bus_is_joining_for_a_minute_after_its_approval(
+    after_s: int, status: NodeStatus
+) -> None:
+    last = THEN + timedelta(seconds=after_s)
+    node = a_node(bus_ok=False, bus_joined_at=None, last_heartbeat_at=last)
+    assert (status_of(node), is_schedulable(node)) == (status, False)

@@ -896,6 +896,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/nodes/{node}/approve-labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["approve_labels_api_nodes__node__approve_labels_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/nodes/{node}/backend-logs": {
         parameters: {
             query?: never;
@@ -1923,12 +1939,37 @@ export interface components {
              */
             variant: string;
         };
+        /**
+         * ApproveIn
+         * @description What the admin has seen. A worker that changes its labels in the last moment gets only those approved.
+         */
+        ApproveIn: {
+            /**
+             * Labels
+             * @description Only these pairs of `proposed_labels` are approved; absent: all of them.
+             */
+            labels?: {
+                [key: string]: string;
+            } | null;
+        };
         /** ApproveOut */
         ApproveOut: {
+            /**
+             * Address Note
+             * @default
+             */
+            address_note: string;
             /** Api Token */
             api_token?: string | null;
             /** Id */
             id: string;
+            /**
+             * Labels
+             * @description Labels of the worker that count from now on.
+             */
+            labels?: {
+                [key: string]: string;
+            };
             /** Message */
             message: string;
             /** Name */
@@ -4459,6 +4500,12 @@ export interface components {
         NodeOut: {
             /** Address */
             address: string;
+            /**
+             * Address Note
+             * @description A sentence if it registered another host than the one it was seen at; else empty.
+             * @default
+             */
+            address_note: string;
             /** Architecture */
             architecture?: string | null;
             /** Available Disk */
@@ -4532,6 +4579,13 @@ export interface components {
             /** Node Type */
             node_type: string;
             /**
+             * Proposed Labels
+             * @description What the worker sends and no admin has approved: it counts for no selector and no rule.
+             */
+            proposed_labels?: {
+                [key: string]: string;
+            };
+            /**
              * Reported Available Vram
              * @description Before the budget is applied.
              */
@@ -4543,6 +4597,12 @@ export interface components {
             reserved_vram: number;
             /** Schedulable */
             schedulable: boolean;
+            /**
+             * Seen Address
+             * @description The host that its last registration came from.
+             * @default
+             */
+            seen_address: string;
             /** Status */
             status: string;
             /** Status Reason */
@@ -6616,6 +6676,7 @@ export type AdmittedOut = components['schemas']['AdmittedOut'];
 export type AnswerOut = components['schemas']['AnswerOut'];
 export type ApplyIn = components['schemas']['ApplyIn'];
 export type ApplyModelIn = components['schemas']['ApplyModelIn'];
+export type ApproveIn = components['schemas']['ApproveIn'];
 export type ApproveOut = components['schemas']['ApproveOut'];
 export type AskedModelOut = components['schemas']['AskedModelOut'];
 export type AuditEntryOut = components['schemas']['AuditEntryOut'];
@@ -8411,7 +8472,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ApproveIn"] | null;
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -8420,6 +8485,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ApproveOut"];
+                };
+            };
+        };
+    };
+    approve_labels_api_nodes__node__approve_labels_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ApproveIn"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: string;
+                    };
                 };
             };
         };

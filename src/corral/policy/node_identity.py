@@ -1,14 +1,34 @@
-"""Whose address is it? A replica is reached at the host that its node has registered; its worker chooses the port only.
+"""Names and addresses of nodes: which names people would take for the same, and whose address it is.
 
-Pure, so hosts are compared by their text: a name and the address that it leads to count as two hosts.
+A replica is reached at the host that its node has registered; its worker chooses the port only. Pure, so hosts are
+compared by their text: a name and the address that it leads to count as two hosts.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from corral.domain.errors import InvalidRequest
 from corral.domain.node import Node
+
+NAME_MAX = 255
+
+
+def fold_name(name: str) -> str:
+    """Return the name without what people overlook: case, blanks at the ends or in a row, forms of one character."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def check_new_name(name: str) -> None:
+    """Raise `InvalidRequest` unless the name is as strict as that of a model. Names from before stay valid."""
+    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
+        raise InvalidRequest(
+            f"{name[:60]!r} is not a name for a node.",
+            hint=f"1 to {NAME_MAX} printable characters, none of them a blank at an end. Choose another --name.",
+            code="bad_name",
+        )
 
 
 def host_of(address: str) -> str:

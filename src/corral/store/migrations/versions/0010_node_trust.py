@@ -1,0 +1,54 @@
+"""What is believed of a node: labels that an admin has approved, where it registered from, its keys on the bus."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0010"
+down_revision = "0009"
+branch_labels = None
+depends_on = None
+
+STATEMENTS = (
+    """
+    ALTER TABLE nodes
+        ADD COLUMN seen_address varchar(255) NOT NULL DEFAULT '',
+        ADD COLUMN bus_joined_at timestamptz,
+        ADD COLUMN approved_labels jsonb NOT NULL DEFAULT '{}'::jsonb
+    """,
+    # Nodes that were approved before there were approvals of labels keep what they have.
+    """
+    UPDATE nodes n SET bus_joined_at = n.approved_at,
+           approved_labels = COALESCE((SELECT jsonb_object_agg(l.key, l.value) FROM node_labels l
+                                        WHERE l.node_id = n.id AND l.source = 'worker'), '{}'::jsonb)
+     WHERE n.approved_at IS NOT NULL
+    """,
+    # The machine's own labels are what they are.
+    """
+    DELETE FROM node_labels
+     WHERE source = 'admin' AND key IN ('node.name', 'node.replica-slots', 'gpu.vendor', 'gpu.vram')
+    """,
+    """
+    CREATE TABLE bus_keys (
+        public_key varchar(64) NOT NULL,
+        node_id uuid NOT NULL,
+        expires_at timestamptz NOT NULL,
+        CONSTRAINT bus_keys_pkey PRIMARY KEY (public_key),
+        CONSTRAINT bus_keys_node_id_fkey FOREIGN KEY(node_id) REFERENCES nodes (id) ON DELETE CASCADE
+    )
+    """,
+    "CREATE INDEX bus_keys_node_id_idx ON bus_keys (node_id)",
+    # Tokens that frontends of the version before have minted live for 30 days at most.
+    """
+    INSERT INTO bus_keys (public_key, node_id, expires_at)
+    SELECT bus_public_key, id, corral_now() + interval '30 days' FROM nodes
+     WHERE bus_public_key IS NOT NULL AND approved_at IS NOT NULL
+     ORDER BY approved_at
+    ON CONFLICT DO NOTHING
+    """,
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)

@@ -24,6 +24,7 @@ export function Tag({ tone, children, title }: { tone?: Tone; children: ReactNod
 const NODE_TONES: Record<string, Tone> = {
   healthy: "good",
   pending: "warn",
+  joining: "busy",
   draining: "warn",
   unhealthy: "bad",
   offline: "bad",

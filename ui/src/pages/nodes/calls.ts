@@ -4,7 +4,18 @@ import type { NodeOut } from "@/api/schema";
 
 const at = (node: string) => ({ params: { path: { node } } });
 
-export const approve = (node: string) => answer(api.POST("/api/nodes/{node}/approve", at(node)));
+/** Approves the node with the labels that are shown, and no others that its worker may have sent meanwhile. */
+export const approve = (node: Pick<NodeOut, "id" | "proposed_labels">) =>
+  answer(
+    api.POST("/api/nodes/{node}/approve", { ...at(node.id), body: { labels: node.proposed_labels ?? {} } }),
+  );
+export const approveLabels = (node: Pick<NodeOut, "id" | "proposed_labels">) =>
+  answer(
+    api.POST("/api/nodes/{node}/approve-labels", {
+      ...at(node.id),
+      body: { labels: node.proposed_labels ?? {} },
+    }),
+  );
 export const drain = (node: string) => answer(api.POST("/api/nodes/{node}/drain", at(node)));
 export const resume = (node: string) => answer(api.POST("/api/nodes/{node}/resume", at(node)));
 export const probe = (node: string) => answer(api.POST("/api/nodes/{node}/probe", at(node)));

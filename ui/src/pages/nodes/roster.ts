@@ -7,7 +7,14 @@ export type Status = (typeof STATUSES)[number];
 export type Kind = (typeof KINDS)[number];
 
 // Those that wait for somebody first, then those that have a problem.
-const RANK: Record<string, number> = { pending: 0, unhealthy: 1, offline: 2, draining: 3, healthy: 4 };
+const RANK: Record<string, number> = {
+  pending: 0,
+  unhealthy: 1,
+  offline: 2,
+  draining: 3,
+  joining: 4,
+  healthy: 5,
+};
 const order = new Intl.Collator("en", { numeric: true });
 
 export function shownNodes(

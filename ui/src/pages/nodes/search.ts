@@ -1,6 +1,6 @@
 import { flag, oneOf, said, text } from "@/text/search";
 
-export const STATUSES = ["healthy", "pending", "draining", "unhealthy", "offline"] as const;
+export const STATUSES = ["healthy", "pending", "joining", "draining", "unhealthy", "offline"] as const;
 export const KINDS = ["backend", "agent"] as const;
 export const TABS = ["overview", "backends", "logs", "operations"] as const;
 

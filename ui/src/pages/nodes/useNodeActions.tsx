@@ -42,7 +42,7 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
   const run = (id: OfferId) => {
     switch (id) {
       case "approve":
-        return now(id, approve(node.id), `${node.name} takes part now.`);
+        return now(id, approve(node), `${node.name} takes part now.`);
       case "resume":
         return now(id, resume(node.id), `${node.name} takes work again.`);
       case "probe":

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { NodeOut } from "@/api/schema";
-import { adviceOf, hardwareOf, lossOf, usedOf } from "@/pages/nodes/words";
+import { adviceOf, hardwareOf, lossOf, reasonOf, usedOf } from "@/pages/nodes/words";
 
 const bare = {
   model_count: 0,
@@ -43,4 +43,16 @@ test("a node that is offline comes with what to do", () => {
     /^Start its worker/,
   );
   expect(adviceOf({ status: "healthy", status_reason: "" })).toBe("");
+});
+
+test("a pending node tells which labels it brings and where it was seen", () => {
+  const node = {
+    status: "pending",
+    status_reason: "Waits for approval: corral nodes approve a",
+    proposed_labels: { trust: "high" },
+    address_note: "It registered the address 10.0.0.9, and its registration came from 10.0.0.7.",
+  };
+  expect(reasonOf(node)).toContain("trust=high");
+  expect(reasonOf(node)).toContain("10.0.0.9");
+  expect(reasonOf({ ...node, status: "joining", status_reason: "Approved" })).toBe("Approved");
 });

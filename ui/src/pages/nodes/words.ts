@@ -63,6 +63,17 @@ export function adviceOf(node: Pick<NodeOut, "status" | "status_reason">): strin
 }
 
 /** Why it has its status. What to type in a terminal is left to terminals. */
-export function reasonOf(node: Pick<NodeOut, "status" | "status_reason">): string {
-  return node.status === "pending" ? "It waits for somebody to approve it." : node.status_reason;
+export function reasonOf(
+  node: Pick<NodeOut, "status" | "status_reason"> &
+    Partial<Pick<NodeOut, "proposed_labels" | "address_note">>,
+): string {
+  if (node.status !== "pending") return node.status_reason;
+  return ["It waits for somebody to approve it.", ...approvalNotes(node)].join(" ");
+}
+
+/** What an admin should know before approving a node: where it says it is, and which labels it brings. */
+export function approvalNotes(node: Partial<Pick<NodeOut, "proposed_labels" | "address_note">>): string[] {
+  const labels = Object.entries(node.proposed_labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  const brings = labels.length > 0 && `Its labels are approved with it: ${labels.join(", ")}.`;
+  return [node.address_note, brings].filter((note): note is string => Boolean(note));
 }

@@ -1,11 +1,11 @@
 // What needs somebody, with the way there; one quiet line if nothing does.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { answer, api } from "@/api/client";
 import { Button } from "@/kit/Button";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";
 import { Trouble } from "@/kit/Trouble";
+import { approve } from "@/pages/nodes/calls";
 import type { Goal, Item } from "@/pages/overview/attention";
 
 export function Attention({ items }: { items: readonly Item[] }) {
@@ -36,17 +36,17 @@ function Line({ item }: { item: Item }) {
         {item.detail && <p className="small soft overview-why">{item.detail}</p>}
       </div>
       <div className="row">
-        {item.approves && <Approve id={item.approves.id} name={item.approves.name} />}
+        {item.approves && <Approve node={item.approves} />}
         {item.goal && item.word && <To goal={item.goal} word={item.word} about={item.title} />}
       </div>
     </li>
   );
 }
 
-function Approve({ id, name }: { id: string; name: string }) {
+function Approve({ node }: { node: NonNullable<Item["approves"]> }) {
   const cache = useQueryClient();
   const approving = useMutation({
-    mutationFn: () => answer(api.POST("/api/nodes/{node}/approve", { params: { path: { node: id } } })),
+    mutationFn: () => approve(node),
     onSettled: () => cache.invalidateQueries({ queryKey: ["nodes"] }),
   });
   return (
@@ -56,7 +56,7 @@ function Approve({ id, name }: { id: string; name: string }) {
         small
         kind="primary"
         icon="check"
-        aria-label={`Approve ${name}`}
+        aria-label={`Approve ${node.name}`}
         busy={approving.isPending}
         onClick={() => approving.mutate()}
       >

@@ -9,6 +9,7 @@ import type {
   UpgradeOut,
 } from "@/api/schema";
 import type { Tone } from "@/kit/status";
+import { approvalNotes } from "@/pages/nodes/words";
 import { clock, list, plural } from "@/text/format";
 import { fault, subject, verb } from "@/text/operation";
 
@@ -29,7 +30,7 @@ export interface Item {
   /** What its link is called. */
   word?: string;
   /** A node that one click lets in. */
-  approves?: Pick<NodeOut, "id" | "name">;
+  approves?: Pick<NodeOut, "id" | "name" | "proposed_labels">;
 }
 
 export interface Known {
@@ -73,7 +74,7 @@ function awaiting(nodes: readonly NodeOut[]): Item[] {
       key: `pending ${node.id}`,
       tone: "warn",
       title: `${node.name} waits to be let in.`,
-      detail: hardware(node),
+      detail: [hardware(node), ...approvalNotes(node)].filter(Boolean).join(" · "),
       goal: { page: "node", name: node.name },
       word: "Look at it",
       approves: node,

@@ -1,4 +1,5 @@
-// Labels by which rules find the node. Those of the machine and of the worker stay; ours cover and add.
+// Labels by which rules find the node. Those of the machine stay as they are, those of the worker count once they are
+// approved; ours cover and add.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useRef } from "react";
 import type { NodeOut } from "@/api/schema";
@@ -6,7 +7,7 @@ import { Button, IconButton } from "@/kit/Button";
 import { TextField } from "@/kit/fields";
 import { Panel } from "@/kit/Panel";
 import { Trouble } from "@/kit/Trouble";
-import { dropLabel, setLabel } from "@/pages/nodes/calls";
+import { approveLabels, dropLabel, setLabel } from "@/pages/nodes/calls";
 import { type LabelRow, labelRows, sourceWord } from "@/pages/nodes/one/words";
 
 export function Labels({ node }: { node: NodeOut }) {
@@ -38,13 +39,14 @@ export function Labels({ node }: { node: NodeOut }) {
       <ul className="plain node-labels">
         {labelRows(node).map((row) => (
           <li key={row.key} className={row.isOurs ? "node-ours" : undefined}>
-            <button type="button" className="node-label" onClick={() => edit(row)}>
-              <span className="unseen">Change label </span>
-              <code>
-                {row.key}={row.value}
-              </code>
-              <span className="small faint"> {sourceWord(row.source)}</span>
-            </button>
+            {row.isFixed ? (
+              <Pair row={row} />
+            ) : (
+              <button type="button" className="node-label" onClick={() => edit(row)}>
+                <span className="unseen">Change label </span>
+                <Pair row={row} />
+              </button>
+            )}
             {row.isOurs && (
               <IconButton
                 icon="cross"
@@ -56,6 +58,7 @@ export function Labels({ node }: { node: NodeOut }) {
           </li>
         ))}
       </ul>
+      <Proposed node={node} />
       <form ref={form} className="node-pair" onSubmit={submit}>
         <TextField label="Key" name="key" required maxLength={253} placeholder="zone" />
         <TextField label="Value" name="value" maxLength={63} placeholder="b" />
@@ -65,5 +68,45 @@ export function Labels({ node }: { node: NodeOut }) {
       </form>
       <Trouble error={setting.error ?? dropping.error} />
     </Panel>
+  );
+}
+
+function Pair({ row }: { row: LabelRow }) {
+  return (
+    <>
+      <code>
+        {row.key}={row.value}
+      </code>
+      <span className="small faint"> {sourceWord(row.source)}</span>
+    </>
+  );
+}
+
+/** Labels that the worker sends and nobody has approved. Those of a pending node are approved with it. */
+function Proposed({ node }: { node: NodeOut }) {
+  const queries = useQueryClient();
+  const approving = useMutation({
+    mutationFn: () => approveLabels(node),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["nodes"] }),
+  });
+  const pairs = Object.entries(node.proposed_labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  if (pairs.length === 0) return null;
+  return (
+    <div className="row">
+      <p className="small">
+        Not approved, so no rule sees {pairs.length === 1 ? "it" : "them"}: <code>{pairs.join(", ")}</code>
+      </p>
+      {node.status !== "pending" && (
+        <Button
+          small
+          aria-label={`Approve the labels of ${node.name}`}
+          busy={approving.isPending}
+          onClick={() => approving.mutate()}
+        >
+          Approve
+        </Button>
+      )}
+      <Trouble error={approving.error} />
+    </div>
   );
 }

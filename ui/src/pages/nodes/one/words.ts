@@ -68,13 +68,15 @@ export interface LabelRow {
   source: string;
   /** Others would come back; they can be covered by one of ours, not removed. */
   isOurs: boolean;
+  /** The machine's own: nobody can set it. */
+  isFixed: boolean;
 }
 
 export function labelRows(node: Pick<NodeOut, "labels" | "label_sources">): LabelRow[] {
   return Object.entries(node.labels)
     .map(([key, value]) => {
       const source = node.label_sources[key] ?? "";
-      return { key, value, source, isOurs: source === "admin" };
+      return { key, value, source, isOurs: source === "admin", isFixed: source === "auto" };
     })
     .sort((a, b) => Number(b.isOurs) - Number(a.isOurs) || a.key.localeCompare(b.key));
 }

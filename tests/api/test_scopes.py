@@ -15,14 +15,14 @@ from tests.api.operations import FOR_EVERYBODY, SOME_ID, assert_envelope
 from tests.api.test_authentication import make_key
 from tests.support.frontends import RunningFrontend
 
-OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/app", "/join")
+OPEN = ("/health", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/app", "/join", "/api/version")
 # They show a credential of another kind, or none: a browser's session, a node's credential.
 OTHERS = ("/api/session", "/api/node/")
 FOR_ADMINS = ("/api/audit", "/api/join", "/api/keys", "/api/settings", "/api/tokens", "/api/users")
 # OpenAI's and Anthropic's, Ollama's, and what every holder of a key may know.
 FOR_ASKING = (
     "/v1/",
-    *(f"/api/{call}" for call in ("chat", "generate", "embed", "embeddings", "tags", "show", "ps", "version")),
+    *(f"/api/{call}" for call in ("chat", "generate", "embed", "embeddings", "tags", "show", "ps")),
     # Refused with a sentence: Ollama's way to change models is not ours.
     *(f"/api/{call}" for call in ("copy", "create", "delete", "pull", "push")),
 )

@@ -46,6 +46,7 @@ FOR_OPERATING = (
     "/backend",
     "/backends",
     "/models",
+    "/system",
 )
 
 

@@ -15,6 +15,7 @@ import yaml
 from corral.cli.main import run
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import joined
+from tests.support.tiny_gguf import write_tiny_gguf
 
 Corral = Callable[..., Awaitable[tuple[int, str, str]]]
 CorralAt = Callable[[RunningFrontend], Corral]
@@ -227,7 +228,7 @@ async def test_rules_are_set_listed_shown_and_removed(frontend: RunningFrontend,
 
 @pytest.mark.behaviour("CLI-30")
 async def test_a_file_of_weights_is_sent_and_becomes_a_model(database_url: str, corral_at: CorralAt, tmp_path: Path):
-    (tmp_path / "Tuned.gguf").write_bytes(b"GGUF" + bytes(1000))
+    write_tiny_gguf(tmp_path / "Tuned.gguf")
     async with running_frontend(database_url, library_dir=tmp_path / "library") as frontend:
         corral = corral_at(frontend)
         code, _, err = await corral("models", "import", "Tuned.gguf")

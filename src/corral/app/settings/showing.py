@@ -25,7 +25,7 @@ _SECTIONS = {
     ),
     "requests": (
         *("request_", "upload_", "connections_", "trusted_", "first_byte", "between_bytes", "response_", "replica_"),
-        *("queue_", "stop_grace"),
+        *("queue_", "stop_grace", "cors_"),
     ),
     "models": ("load_", "unload_", "model_", "rules", "hub_", "library_", "shared_models", "disk_", "allow_private"),
     "engines": ("backend", "gallery_", "prefer_", "auto_upgrade", "registry_", "engine_", "require_", "operation_"),

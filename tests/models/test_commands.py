@@ -81,7 +81,7 @@ async def test_a_fleet_goes_from_a_file_into_the_cluster_and_back(
     code, out, err = await corral("apply", "-f", "-", typed=exported)
     assert (code, out, "Everything is like that already" in err) == (0, "", True), err
     assert yaml.safe_load(exported)["rules"] == [{"model": "chat", "min_replicas": 1}]
-    code, out, err = await corral("apply", "-f", "-", "--prune", typed="rules: []")
+    code, out, err = await corral("apply", "-f", "-", "--prune", "--allow-empty", typed="rules: []")
     assert (code, "- model chat" in out, "- rule chat" in out) == (0, True, True), err
     file.write_text("models: [")
     code, _, err = await corral("apply", "-f", "fleet.yaml")

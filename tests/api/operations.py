@@ -49,6 +49,8 @@ _BODIES: dict[str, Any] = {
     "{node}/backends/delete": {"backend": "b"},
     "{node}/backends/start": {"backend": "b"},
     "{node}/backends/stop": {"all": True},
+    "{node}/models/unload": {"model_name": "b"},
+    "{node}/models/delete": {"model_name": "b"},
     "{node_id}/holdings": {"boot_id": "b" * 36},
     "{node_id}/backends": {"boot_id": "b" * 36, "backends": []},
     "/api/models/rename": {"names": {"a": "b"}},

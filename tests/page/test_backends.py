@@ -334,9 +334,9 @@ def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_togethe
     go(tab, "?q=drove")
     tab.get_by_role("button", name=re.compile(r"^Upgrade all \(\d\)$")).click()
     dialog = tab.get_by_role("dialog", name="Upgrade all")
-    for name in ("drove", "covey"):
+    for name, nodes in {"drove": "worker-1 and worker-2", "covey": "worker-1"}.items():
         row = dialog.get_by_role("row", name=re.compile(name))
-        assert row.get_by_role("cell").all_inner_texts()[:3] == [name, "1.0", "2.0"]
+        assert row.get_by_role("cell").all_inner_texts()[:3] == [name, f"1.0 → 2.0 on {nodes}", "2.0"]
     dialog.get_by_role("button", name=re.compile(r"^Upgrade \d backends$")).click()
     covey, drove = (
         dialog.locator(".backends-follow").filter(has=tab.get_by_role("heading", name=name))

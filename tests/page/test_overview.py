@@ -17,7 +17,7 @@ MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
 LONG_MS = 120_000
 AWAY = re.compile(
-    r"PostgreSQL is away since .* UTC: what is known is served, nothing can be changed\. Serving 1 of 1 loaded model\."
+    r"PostgreSQL is away since .*: what is known is served, nothing can be changed\. Serving 1 of 1 loaded model\."
 )
 
 

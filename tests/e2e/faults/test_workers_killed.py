@@ -38,7 +38,8 @@ async def test_a_worker_killed_in_the_middle_of_a_download_goes_on_with_the_byte
         first, second = scene.fetched("engine")
         assert first is None
         assert second is not None
-        assert int(second.removeprefix("bytes=").rstrip("-")) >= 2 * MIB - 4096
+        # Nobody has promised a sha256: what came since the sum of the last MiB was noted is fetched again.
+        assert int(second.removeprefix("bytes=").rstrip("-")) >= MIB - 4096
         assert scene.accepted("worker-1") == 1
         await scene.shows_installed("worker-1", "engine")
 

@@ -198,7 +198,7 @@ class OperationsInspector:
         old, new = row.old, row.new
         where = f"{new['node_name']} of operation {new['operation_id']}"
         if old is None:
-            if row.usable is not True and new["state"] != TargetState.ERROR:
+            if row.usable is not True and new["state"] not in (TargetState.ERROR, TargetState.SKIPPED):
                 self._violated(f"{where}: it became a target and may not be told anything")
             return
         before, after = TargetState(old["state"]), TargetState(new["state"])
@@ -265,7 +265,8 @@ def _begins_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     if old["state"] == TargetState.SUCCESS:
         return bool(new["is_rollback"]) and not old["is_rollback"] and new["state"] == TargetState.QUEUED
     put_aside = old["state"] == TargetState.CANCELLED and old["keeps_partial"]
-    return put_aside and new["state"] in (TargetState.QUEUED, TargetState.ERROR)
+    # Its node may be gone or drained by the time that the operation goes on.
+    return put_aside and new["state"] in (TargetState.QUEUED, TargetState.ERROR, TargetState.SKIPPED)
 
 
 def _time(value: str) -> datetime:

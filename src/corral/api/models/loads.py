@@ -27,6 +27,7 @@ from corral.policy.placing.placement import Choice
 from corral.policy.placing.scoring import Terms
 from corral.serving.waiting import loading_object
 from corral.store import models as model_store
+from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
@@ -75,14 +76,23 @@ async def unload_model(caller: CallerIn, name: NameIn, body: UnloadIn | None = N
 @router.post("/api/nodes/{node}/models/unload", response_model=AskedModelOut, status_code=202)
 async def unload_on_node(caller: CallerIn, node: NodeIn, body: NodeModelIn) -> Response:
     """End the replicas of a model on one node. Those of other nodes stay."""
-    return await _unload(caller, body.model_name, UnloadIn(nodes=[node], force=body.force))
+    return await _unload_there(caller, node, body, delete_files=False)
 
 
 @router.post("/api/nodes/{node}/models/delete", response_model=AskedModelOut, status_code=202)
 async def delete_on_node(caller: CallerIn, node: NodeIn, body: NodeModelIn) -> Response:
     """Remove one node's copy of a model's files, after its replicas there have ended: an operation, so that a node that
     is away does it when it is back. The model and the copies of other nodes stay; a rule may load it there again."""
-    return await _unload(caller, body.model_name, UnloadIn(nodes=[node], force=body.force, delete_files=True))
+    return await _unload_there(caller, node, body, delete_files=True)
+
+
+async def _unload_there(caller: Caller, node: str, body: NodeModelIn, *, delete_files: bool) -> Response:
+    async with caller.parts.database.transaction() as tx:
+        # The address names the node, so a node that does not exist is told before the model in the body is.
+        found = await node_store.get_node(tx, node)
+    return await _unload(
+        caller, body.model_name, UnloadIn(nodes=[found.id], force=body.force, delete_files=delete_files)
+    )
 
 
 async def _unload(caller: Caller, name: str, body: UnloadIn) -> Response:

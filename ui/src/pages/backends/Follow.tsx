@@ -88,7 +88,7 @@ function Followed({ operation, onNext, only, titled }: FollowedProps) {
             Ask for it again
           </Button>
         )}
-        {back.length > 0 && only === undefined && (
+        {back.length > (only === undefined ? 0 : 1) && (
           <Button small busy={returning.isPending} onClick={() => returning.mutate()}>
             Roll back {plural(back.length, "node")}
           </Button>

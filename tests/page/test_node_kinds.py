@@ -111,3 +111,6 @@ def test_address_of_a_tab_that_agent_nodes_lack_shows_their_page(page: Page, fle
         page.goto(f"{fleet.url()}/app/nodes/helper?tab={tab}")
         expect(page.get_by_role("region", name="Conditions")).to_be_visible()
         expect(page.get_by_text("is an agent node and runs no backend")).to_have_count(0)
+        # Nothing may be asked of the node when it is removed.
+        page.goto(f"{fleet.url()}/app/nodes")
+        expect(page.get_by_role("link", name="helper")).to_be_visible()

@@ -33,6 +33,7 @@ def test_menu_lies_over_the_page_on_a_phone(phone: Page, fleet: Fleet) -> None:
     phone.goto(f"{fleet.url()}/app/nodes")
     heading = phone.get_by_role("heading", name="Nodes", level=1)
     expect(heading).to_be_visible()
+    phone.evaluate("document.fonts.ready.then(() => null)")
     before = heading.bounding_box()
     phone.get_by_role("button", name="Menu").click()
     expect(phone.get_by_role("link", name="Playground")).to_be_in_viewport()

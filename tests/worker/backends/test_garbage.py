@@ -89,9 +89,8 @@ async def test_two_that_collect_at_once_get_in_nobody_s_way(scene: Scene) -> Non
     async with asyncio.TaskGroup() as group:
         at_once = [group.create_task(scene.installer.collect()) for _ in range(3)]
         tidying = group.create_task(scene.installer.tidy())
-    # Which of the four removes which folder is open; what any of them reports was garbage.
-    assert all(len(task.result().items) <= 20 for task in at_once)
-    assert tidying.exception() is None
+    # Which of the four removes which folder is open; none of them fails, and all of it goes.
+    assert [task.exception() for task in (*at_once, tidying)] == [None] * 4
     assert list((scene.root / "store").iterdir()) == []
     assert list((scene.root / "trash").iterdir()) == []
 

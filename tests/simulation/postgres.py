@@ -16,7 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SETTINGS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "max_connections=60")
+# PostgreSQL's own default. A frontend holds up to 20 connections (tests/store/test_connections.py), and some tests run
+# three frontends and a pool of their own at once.
+CONNECTIONS_MAX = 100
+SETTINGS = (
+    *("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off"),
+    f"max_connections={CONNECTIONS_MAX}",
+)
 START_LIMIT_S = "60"
 _IN_MEMORY = Path("/dev/shm")
 _ENOUGH_BYTES = 2 * 1024**3

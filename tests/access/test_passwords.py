@@ -65,10 +65,14 @@ async def test_a_flood_of_tries_takes_little_memory_and_is_turned_away_in_the_en
     passwords = Passwords(SystemIds())
     tries = [asyncio.ensure_future(passwords.is_right("x", None)) for _ in range(WAITING_MAX)]
     await asyncio.sleep(0)
-    with pytest.raises(LimitReached):
-        await passwords.is_right("x", None)
-    go.set()
-    await asyncio.gather(*tries)
+    try:
+        # One that is let in would wait for `go`: it must fail here instead of hanging.
+        with pytest.raises(LimitReached):
+            async with asyncio.timeout(30):
+                await passwords.is_right("x", None)
+    finally:
+        go.set()
+        await asyncio.gather(*tries)
     assert most == AT_ONCE
     assert not await passwords.is_right("x", None)
 

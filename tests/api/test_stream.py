@@ -22,7 +22,6 @@ from corral.store import outbox
 from tests.api.operations import assert_envelope
 from tests.api.streams import Stream, open_stream
 from tests.api.test_authentication import make_key
-from tests.insight.records import record
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.support.nodes import GIB, PretendNode, joined
@@ -215,60 +214,6 @@ async def test_a_slow_reader_makes_nobody_wait_misses_no_change_and_gets_the_new
     assert slow.seen.count(b"event: model.changed") == count
     assert slow.seen.count(b"event: operation.progress") < 10
     await slow.frames.aclose()  # type: ignore[attr-defined] # it is a generator
-
-
-@pytest.mark.behaviour("PAGE-33")
-@pytest.mark.behaviour("PAGE-43")
-async def test_views_are_made_once_for_all_watchers_and_not_at_all_for_nobody(
-    quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await put_model(quiet.database)
-    await settled(quiet)
-    await quiet.core.insight.tick()
-    board, looks, reads = quiet.core.board, 0, 0
-    look, read = board.live._look, node_store.list_readings
-
-    async def counted_look() -> Any:
-        nonlocal looks
-        looks += 1
-        return await look()
-
-    async def counted_read(tx: Any) -> Any:
-        nonlocal reads
-        reads += 1
-        return await read(tx)
-
-    board.live._look = counted_look
-    monkeypatch.setattr(node_store, "list_readings", counted_read)
-    refresh_now(board)
-    await board.tick()
-    await board.tick_nodes()
-    assert (looks, reads) == (0, 0)
-    board.nodes._read_at = None
-    await board.note()
-    await board.note()
-    assert reads == 1, "what was read a moment ago is taken"
-    async with open_stream(quiet.url, path=PATH) as one, open_stream(quiet.url, path=PATH) as other:
-        for stream in (one, other):
-            await next_of(stream, "live")
-        version = board.live.version
-        await board.tick()
-        assert board.live.version == version, "the time alone is nothing new"
-        looks = 0
-        quiet.core.insight.tally.answered(record(replica_id=""))
-        await board.tick()
-        assert looks == 1
-        frames = [await next_of(stream, "live") for stream in (one, other)]
-        assert frames[0] == frames[1]
-
-    async def is_quiet() -> bool:
-        return board.watchers == 0
-
-    await eventually(is_quiet)
-    looks = reads = 0
-    await board.tick()
-    await board.tick_nodes()
-    assert (looks, reads) == (0, 0)
 
 
 @pytest.mark.behaviour("PAGE-30")

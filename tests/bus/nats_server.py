@@ -19,6 +19,7 @@ from corral.adapters.nats.credentials import CredentialProvider, UserMinter
 from corral.adapters.system import SystemClock
 from corral.bus.subjects import Role
 from corral.runtime.tasks import Tasks
+from tests.support import waiting
 
 START_LIMIT_S = 20.0
 # Tests do not want to wait a second for every attempt.
@@ -142,11 +143,14 @@ def free_port() -> int:
 
 async def eventually(is_true: Callable[[], bool], what: str, *, limit_s: float = 20.0) -> None:
     """Wait until something that cannot be awaited has become true."""
-    clock = SystemClock()
-    ends = clock.monotonic() + limit_s
-    while not is_true():
-        assert clock.monotonic() < ends, f"this did not become true: {what}"
-        await clock.sleep(0.005)
+
+    async def look() -> bool:
+        return is_true()
+
+    try:
+        await waiting.eventually(look, within_s=limit_s)
+    except AssertionError:
+        raise AssertionError(f"this did not become true: {what}") from None
 
 
 def _binary() -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 import aiohttp
 
-from corral.adapters.system import SystemClock
 from tests.bus.nats_server import NatsServer, free_port
 from tests.e2e.processes import PostgresServer, Program, corral
 from tests.support.frontends import ADMIN_KEY
@@ -27,9 +26,7 @@ TIMES = {
     "CORRAL_LEADER_LEASE": "3s",
 }
 # Each look costs the processes that are looked at some work, and this machine has few cores.
-LOOK_EVERY_S = 0.1
 SKEWED_WORKER = Path(__file__).parent / "programs" / "skewed_worker.py"
-_clock = SystemClock()
 
 
 @dataclass
@@ -150,7 +147,6 @@ class Cluster:
             await eventually(lambda f=frontend: self._shows(f, wanted, on_bus=on_bus), within_s=60)  # type: ignore[misc]
 
     async def _shows(self, frontend: FrontendProcess, wanted: dict[str, str], *, on_bus: bool) -> bool:
-        await _clock.sleep(LOOK_EVERY_S)
         shown = await frontend.statuses()
         if not wanted.items() <= shown.items():
             return False
@@ -234,7 +230,6 @@ class Record:
 
     async def during(self, look: Callable[[], Awaitable[dict[str, str]]], until: Callable[[], Awaitable[bool]]) -> None:
         async def step() -> bool:
-            await _clock.sleep(LOOK_EVERY_S)
             self.seen |= set((await look()).values())
             return await until()
 

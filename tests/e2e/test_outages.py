@@ -8,9 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from corral.adapters.system import SystemClock
 from tests.api.streams import open_stream
-from tests.e2e.cluster import LOOK_EVERY_S, Cluster, FrontendProcess, Record, cluster_of
+from tests.e2e.cluster import Cluster, FrontendProcess, Record, cluster_of
 from tests.support.waiting import eventually
 
 TWO = ("worker-1", "worker-2")
@@ -79,7 +78,6 @@ async def _longer_than_the_node_lease(cluster: Cluster) -> None:
     begin = await _received(frontend)
 
     async def many_more() -> bool:
-        await SystemClock().sleep(LOOK_EVERY_S)
         assert frontend.program.exit_code is None, frontend.program.log
         status, answer = await frontend.call("GET", "/api/nodes")
         assert status != 500, answer

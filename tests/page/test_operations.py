@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from corral.adapters.system import SystemClock
 from corral.policy.faults import ATTEMPTS_MAX
-from tests.e2e.cluster import LOOK_EVERY_S
 from tests.e2e.faults.scene import MIB, Scene, scene_of
 from tests.page.support import Aside, axe, come_in, in_registry
 from tests.support.waiting import eventually
@@ -20,7 +18,6 @@ from tests.worker.backends.scene import engine_files, sha256, tar_of
 from tests.worker.backends.server import File, held_after, status
 
 NODES = ("worker-1", "worker-2")
-_clock = SystemClock()
 FAILING = "raise SystemExit('another libstdc++ is needed')"
 
 
@@ -83,7 +80,6 @@ async def _fail_at(scene: Scene, name: str) -> None:
 
 
 async def _have_failed(scene: Scene, name: str, times: int) -> bool:
-    await _clock.sleep(LOOK_EVERY_S)
     owed = await scene.cluster.frontends[0].get("/api/backend-intents")
     return [intent["attempts"] for intent in owed if intent["backend"] == name] == [times] * len(NODES)
 

@@ -13,13 +13,14 @@ from sqlalchemy import text
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.serving.routing import NEVER, Place
+from corral.policy.serving.routing import Place
 from corral.ports.engines import EngineLost
 from corral.serving.errors import EngineFailed, QueueFull, QueueTimeout
 from corral.serving.queue import Asking
 from corral.serving.router import Router
 from corral.serving.seats import Bench, Held, SeatOptions, Seats
 from corral.store.database import Database
+from corral.store.use import Elsewhere
 from tests.serving.scene import (
     RUN_HASH,
     PretendLoads,
@@ -269,17 +270,17 @@ async def test_who_joins_while_there_is_room_that_is_of_no_use_to_the_others_is_
     again.cancel()
 
 
-async def test_room_that_nobody_let_go_of_is_found_at_the_next_look() -> None:
-    seats, bench = bench_with("ab")
-    first = bench.seats[0]
-    first.room = first._limit = 0
-    first.expected_s = NEVER
+async def test_waiting_request_is_served_when_another_frontend_has_left_room() -> None:
+    seats, bench = bench_with("a", parallel=2)
+    seats.hear({"a": Elsewhere(in_flight=2, frontends=1)})
     take(bench)
     line = Line(bench)
     waiting = await line.join("key")
-    first.weigh()
+    assert bench.take() is None, "the other frontend has the rest of the replica"
+    seats.hear({})
     seats.serve_waiting()
-    assert await waiting is not None
+    async with asyncio.timeout(30):
+        assert await waiting is not None
 
 
 # With a frontend and its registry.

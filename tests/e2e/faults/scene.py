@@ -18,11 +18,10 @@ from typing import Any
 
 import aiohttp
 
-from corral.adapters.system import SystemClock
 from corral.domain.operation import OPEN
 from corral.worker.backends.layout import Layout
 from corral.worker.backends.records import Records
-from tests.e2e.cluster import LOOK_EVERY_S, Cluster, FrontendProcess, empty_cluster
+from tests.e2e.cluster import Cluster, FrontendProcess, empty_cluster
 from tests.support.waiting import eventually
 from tests.worker.backends.scene import engine_files, tar_of
 from tests.worker.backends.server import File, FileServer, held_after
@@ -32,7 +31,6 @@ SETTINGS = {"CORRAL_ALLOW_PRIVATE_SOURCES": "true"}
 # A takeover needs a lease of 30 s to run out, and this machine may have other work.
 LONG_S = 100.0
 UNDER_WAY = frozenset(str(state) for state in OPEN)
-_clock = SystemClock()
 
 
 @dataclass
@@ -73,7 +71,6 @@ class Scene:
 
     async def operation(self, key: str, frontend: FrontendProcess | None = None) -> Any:
         """As one frontend shows it, or None while it cannot tell."""
-        await _clock.sleep(LOOK_EVERY_S)
         asked = frontend or self.cluster.running()[0]
         with contextlib.suppress(aiohttp.ClientError):
             status, found = await asked.call("GET", f"/api/operations/{key}")
@@ -141,7 +138,6 @@ class Scene:
             assert_tidy(self.disk(name))
 
     async def _is_quiet(self) -> bool:
-        await _clock.sleep(LOOK_EVERY_S)
         for frontend in self.cluster.running():
             listed = (await frontend.get("/api/operations"))["operations"]
             if any(each["state"] in UNDER_WAY for each in listed) or await frontend.get("/api/backend-intents"):

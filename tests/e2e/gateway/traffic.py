@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from corral.adapters.system import SystemClock
-from tests.e2e.cluster import LOOK_EVERY_S
 from tests.e2e.models.scene import Models
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, pause_traffic
 
 # Enough that an outage of seconds meets hundreds of requests, and little enough for a machine with two cores.
 CLIENTS_PER_FRONTEND = 2
@@ -37,7 +36,7 @@ class Traffic:
                 await (self._stream(via) if number % STREAM_EVERY == 0 else self._chat(via))
             except (aiohttp.ClientError, OSError) as error:
                 self.failures.append(f"via {via}: {error!r}")
-            await _clock.sleep(PAUSE_S)
+            await pause_traffic(PAUSE_S)
 
     async def _chat(self, via: int) -> None:
         answer = await self.models.chat(self.model, via=via, max_tokens=4)
@@ -60,7 +59,6 @@ class Traffic:
         wanted = self.answers + count
 
         async def are_there() -> bool:
-            await _clock.sleep(LOOK_EVERY_S)
             assert not self.failures, self.failures[:3]
             return self.answers >= wanted
 

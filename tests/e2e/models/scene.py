@@ -19,14 +19,12 @@ from typing import Any
 
 import aiohttp
 
-from corral.adapters.system import SystemClock
-from tests.e2e.cluster import LOOK_EVERY_S, Cluster, FrontendProcess, empty_cluster
+from tests.e2e.cluster import Cluster, FrontendProcess, empty_cluster
 from tests.e2e.faults.scene import LONG_S, UNDER_WAY, processes_of
 from tests.support.frontends import ADMIN_KEY
 from tests.support.waiting import eventually
 
 QUESTION = [{"role": "user", "content": "Who goes there?"}]
-_clock = SystemClock()
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,6 @@ class Models:
     # --- operations ---
 
     async def operation(self, key: str, frontend: FrontendProcess | None = None) -> Any:
-        await _clock.sleep(LOOK_EVERY_S)
         return await (frontend or self.cluster.running()[0]).get(f"/api/operations/{key}")
 
     async def becomes(self, key: str, *states: str) -> Any:
@@ -202,7 +199,6 @@ class Models:
 
     async def look(self, find: Callable[[], Any]) -> Any:
         async def step() -> Any:
-            await _clock.sleep(LOOK_EVERY_S)
             return await find()
 
         return await eventually(step, within_s=60)
@@ -226,7 +222,6 @@ class Models:
             assert await worker.wait() == 0, worker.log
 
     async def _is_quiet(self) -> bool:
-        await _clock.sleep(LOOK_EVERY_S)
         for frontend in self.cluster.running():
             listed = (await frontend.get("/api/operations"))["operations"]
             if any(each["state"] in UNDER_WAY for each in listed):

@@ -14,7 +14,6 @@ import pytest
 
 from corral.adapters.system import SystemClock
 from corral.runtime.tasks import Tasks
-from tests.e2e.cluster import LOOK_EVERY_S
 from tests.e2e.models.scene import Models
 from tests.support.waiting import eventually
 
@@ -309,7 +308,6 @@ async def test_a_frontend_killed_in_the_middle_of_a_load_is_replaced_and_the_loa
         left = models.cluster.frontends[other]
 
         async def has_vanished() -> bool:
-            await _clock.sleep(LOOK_EVERY_S)
             return not await models.under_way(left, "passed-on")
 
         await eventually(has_vanished, within_s=VANISHED_S - (_clock.monotonic() - began))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from corral.adapters.system import SystemClock
+from tests.support.waiting import pause_traffic
 
 Fault = Callable[[web.Request, "File"], Awaitable[web.StreamResponse]]
 PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
@@ -173,7 +173,7 @@ def trickle(count: int, pause_s: float) -> Fault:
         await response.prepare(request)
         size = max(1, -(-len(rest) // count))
         for start in range(0, len(rest), size):
-            await SystemClock().sleep(pause_s)
+            await pause_traffic(pause_s)
             await response.write(rest[start : start + size])
         return response
 

@@ -20,6 +20,7 @@ from tests.worker.files.scene import (
     LIBRARY,
     MIB,
     QUICK,
+    Fault,
     Scene,
     Told,
     broken,
@@ -157,15 +158,21 @@ async def test_a_connection_that_was_closed_meanwhile_costs_nothing(scene: Scene
 
 
 @pytest.mark.behaviour("FILE-3")
+@pytest.mark.parametrize("fault", [longer, shorter], ids=["longer", "shorter"])
 @both_ways
-async def test_more_or_less_than_was_asked_for_is_not_taken(scene: Scene, options: PullOptions) -> None:
+async def test_chunk_of_another_length_than_requested_is_fetched_again(
+    scene: Scene, options: PullOptions, fault: Fault
+) -> None:
     peer = await scene.another_library()
     peer.put(BODY)
-    peer.faults = {0: [longer], 1: [shorter]}
+    peer.faults = {0: [fault]}
     scene.library.put(BODY)
-    node = await scene.node(options=options)
+    node = await scene.node(options=replace(options, parallel=1))
     folder = await node.have(item(BODY), places=(scene.peer_place(peer), LIBRARY))
     assert (folder / "model.gguf").read_bytes() == BODY
+    assert peer.requests[0].chunk == 0, "the peer was asked first, and its answer was of the wrong length"
+    again = [*peer.requests[1:], *scene.library.requests]
+    assert [each.chunk for each in again].count(0) == 1
 
 
 @both_ways

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
-from corral.cli.main import prepare_streams, run, show_fault
+# Until the command is found (`cli/lazy.py`): what imports make lives as long as the process, and looking through it is
+# a part of every start.
+gc.disable()
+
+from corral.cli.main import prepare_streams, run, show_fault  # noqa: E402 - without collections, see above
 
 
 def main() -> int:

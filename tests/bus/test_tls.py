@@ -2,71 +2,27 @@
 
 from __future__ import annotations
 
-import ipaddress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from corral.adapters.nats.authority import ServerTls
 from corral.adapters.nats.connection import Connection, Endpoint
 from corral.adapters.nats.reporter import Reporter
 from corral.adapters.nats.tls import client_tls
-from corral.adapters.system import SystemClock
 from corral.bus.subjects import Role
 from corral.domain.errors import BusUnavailable, InvalidRequest
 from tests.bus.nats_server import NatsServer
-
-
-@dataclass(frozen=True)
-class Files:
-    ca: Path
-    cert: Path
-    key: Path
+from tests.support.certificates import CertificateFiles, write_certificates
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+def files(tmp_path_factory: pytest.TempPathFactory) -> CertificateFiles:
     """One authority and one certificate, for the server and for the client."""
-    directory = tmp_path_factory.mktemp("tls")
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca = _certificate("test ca", ca_key.public_key(), "test ca", ca_key, is_ca=True)
-    cert = _certificate("127.0.0.1", key.public_key(), "test ca", ca_key, is_ca=False)
-    made = Files(ca=directory / "ca.pem", cert=directory / "cert.pem", key=directory / "key.pem")
-    made.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    made.cert.write_bytes(cert.public_bytes(serialization.Encoding.PEM))
-    made.key.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return made
+    return write_certificates(tmp_path_factory.mktemp("tls"))
 
 
-def _certificate(
-    name: str, key: ec.EllipticCurvePublicKey, issuer: str, issuer_key: ec.EllipticCurvePrivateKey, *, is_ca: bool
-) -> x509.Certificate:
-    now = SystemClock().wall()
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-    )
-    return builder.sign(issuer_key, hashes.SHA256())
-
-
-async def attempt_with(server: NatsServer, *, ca: Path | None, files: Files | None) -> None:
+async def attempt_with(server: NatsServer, *, ca: Path | None, files: CertificateFiles | None) -> None:
     context = client_tls(tls_ca=ca, tls_cert=files.cert if files else None, tls_key=files.key if files else None)
     connection = Connection(
         Endpoint(urls=(server.url,), client_name="tls", tls=context),
@@ -80,7 +36,9 @@ async def attempt_with(server: NatsServer, *, ca: Path | None, files: Files | No
 
 
 @pytest.mark.behaviour("BUS-18")
-async def test_a_client_with_a_certificate_is_let_in_and_one_without_is_not(tmp_path: Path, files: Files) -> None:
+async def test_a_client_with_a_certificate_is_let_in_and_one_without_is_not(
+    tmp_path: Path, files: CertificateFiles
+) -> None:
     tls = ServerTls(cert=files.cert, key=files.key, ca=files.ca, verify=True)
     async with NatsServer(tmp_path, tls=tls) as server:
         await attempt_with(server, ca=files.ca, files=files)
@@ -89,7 +47,9 @@ async def test_a_client_with_a_certificate_is_let_in_and_one_without_is_not(tmp_
 
 
 @pytest.mark.behaviour("BUS-18")
-async def test_a_server_that_is_not_signed_by_the_given_authority_is_not_trusted(tmp_path: Path, files: Files) -> None:
+async def test_a_server_that_is_not_signed_by_the_given_authority_is_not_trusted(
+    tmp_path: Path, files: CertificateFiles
+) -> None:
     async with NatsServer(tmp_path, tls=ServerTls(cert=files.cert, key=files.key)) as server:
         await attempt_with(server, ca=files.ca, files=None)
         with pytest.raises(BusUnavailable, match="TLS failed"):
@@ -97,13 +57,13 @@ async def test_a_server_that_is_not_signed_by_the_given_authority_is_not_trusted
 
 
 @pytest.mark.behaviour("BUS-18")
-async def test_a_client_with_tls_does_not_speak_in_clear_text(server: NatsServer, files: Files) -> None:
+async def test_a_client_with_tls_does_not_speak_in_clear_text(server: NatsServer, files: CertificateFiles) -> None:
     with pytest.raises(BusUnavailable, match="TLS is configured"):
         await attempt_with(server, ca=files.ca, files=None)
 
 
 @pytest.mark.behaviour("BUS-18")
-def test_tls_files_come_in_pairs_exist_and_are_named_by_their_variable(tmp_path: Path, files: Files) -> None:
+def test_tls_files_come_in_pairs_exist_and_are_named_by_their_variable(tmp_path: Path, files: CertificateFiles) -> None:
     wrong: dict[str, dict[str, Path | None]] = {
         "CORRAL_NATS_TLS_KEY is not": {"tls_ca": None, "tls_cert": files.cert, "tls_key": None},
         "CORRAL_NATS_TLS_CERT is not": {"tls_ca": None, "tls_cert": None, "tls_key": files.key},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,24 @@ def pause_collection() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def skip_certificates() -> Iterator[None]:
+    """Keep aiohttp from reading the CA certificates while it is imported.
+
+    It reads them twice, for two default contexts, also when the address is http://. That is an eighth of what a command
+    costs. `client/http.py` makes its own context for https://, afterwards and with the certificates of the system.
+    """
+    previous = os.environ.get("SSL_CERT_FILE")
+    os.environ["SSL_CERT_FILE"] = os.devnull
+    try:
+        yield
+    finally:
+        if previous is None:
+            del os.environ["SSL_CERT_FILE"]
+        else:
+            os.environ["SSL_CERT_FILE"] = previous
+
+
 def client_command(
     app: typer.Typer, name: str
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
@@ -123,7 +142,7 @@ async def _connected(
     work: Callable[..., Awaitable[None]], flags: dict[str, Any], given: dict[str, Any], *, as_json: bool
 ) -> None:
     # Late: `corral --help` and a mistyped option must not wait for an HTTP library.
-    with pause_collection():
+    with pause_collection(), skip_certificates():
         from corral.adapters.system import SystemClock, SystemIds
         from corral.cli.target import advice, find_target
         from corral.client import CorralClient

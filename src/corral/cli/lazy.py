@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from corral.cli.command import a_group
+from corral.cli.command import a_group, pause_collection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,9 @@ class Entry:
 
 def load_command(name: str, entry: Entry) -> Any:
     """The command behind an entry: a group of verbs, or a plain function."""
-    found = getattr(import_module(entry.module), entry.attribute)
+    # Begun in `__main__`; from here on the process collects its garbage.
+    with pause_collection():
+        found = getattr(import_module(entry.module), entry.attribute)
     if isinstance(found, typer.Typer):
         command = get_command(found)
     else:

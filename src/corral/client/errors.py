@@ -1,9 +1,17 @@
-"""An answer that says no becomes the same error that the frontend raised: class by code, else by status."""
+"""An answer that says no becomes the same error that the frontend raised: class by code, else by status.
+
+No answer, because https:// or http:// met the other one or a certificate that nobody vouches for, is told by its cause.
+The probe for that sends neither a key nor a request.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import ssl
 from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -19,6 +27,10 @@ from corral.domain.errors import (
     Unprocessable,
 )
 from corral.wire.errors import ErrorBody, ErrorOut
+
+PROBE_LIMIT_S = 3.0
+# What OpenSSL calls an answer that is no TLS at all.
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
 
 _BY_STATUS: dict[int, type[CorralError]] = {
     400: InvalidRequest,
@@ -86,3 +98,47 @@ def parse_json(body: bytes, *, origin: str) -> object:
         return json.loads(body)
     except ValueError as error:
         raise unexpected_answer(origin, "no JSON") from error
+
+
+def explain_tls_error(url: str, error: Exception) -> CorralError | None:
+    """Return the error to show for a failed handshake with an https:// address; None if it was no such failure."""
+    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return Unavailable(
+            f"The certificate of {url} is not trusted ({cause.verify_message or cause.reason}).",
+            hint="If it is signed by an authority of your own, set SSL_CERT_FILE to the file with its certificate.",
+            code="certificate_not_trusted",
+        )
+    if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+        plain = f"http:{url.removeprefix('https:')}"
+        return Unavailable(
+            f"{url} speaks http, not https.",
+            hint=f"Use {plain} instead, or the port that speaks https.",
+            code="wrong_scheme",
+        )
+    return None
+
+
+async def explain_lost_answer(url: str) -> CorralError | None:
+    """Return the error to show if the http:// address, which sent no HTTP, speaks TLS; None if it does not."""
+    if not url.startswith("http:") or not await _speaks_tls(url):
+        return None
+    secure = f"https:{url.removeprefix('http:')}"
+    return Unavailable(f"{url} speaks https, not http.", hint=f"Use {secure} instead.", code="wrong_scheme")
+
+
+async def _speaks_tls(url: str) -> bool:
+    # Whoever it is: nothing is said to it.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        address = urlsplit(url)
+        async with asyncio.timeout(PROBE_LIMIT_S):
+            _, writer = await asyncio.open_connection(address.hostname, address.port or 80, ssl=context)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+    except (OSError, ValueError):
+        return False
+    return True

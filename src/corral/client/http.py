@@ -8,6 +8,7 @@ caller waited long enough.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -16,7 +17,13 @@ from typing import Any, Self, TypeVar
 import aiohttp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from corral.client.errors import error_from_answer, parse_json, unexpected_answer
+from corral.client.errors import (
+    error_from_answer,
+    explain_lost_answer,
+    explain_tls_error,
+    parse_json,
+    unexpected_answer,
+)
 from corral.domain.errors import CorralError, Unavailable
 from corral.ports.runtime import Clock, Ids
 
@@ -79,7 +86,9 @@ class Transport:
     def session(self) -> aiohttp.ClientSession:
         # Made late: aiohttp wants a running loop, and making a client must not need one.
         if self._session is None:
-            self._session = aiohttp.ClientSession(trust_env=False)
+            # Not aiohttp's own context: a command imports aiohttp without the CA certificates (`skip_certificates`).
+            tls = ssl.create_default_context() if self.url.startswith("https:") else True
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), trust_env=False)
         return self._session
 
     def headers(self) -> dict[str, str]:
@@ -108,16 +117,21 @@ class Transport:
             try:
                 return await self._once(call, headers)
             except aiohttp.ClientConnectionError as error:
-                if not _may_repeat(call, error):
-                    raise self.unreachable(error) from error
+                if isinstance(error, aiohttp.ClientSSLError) or not _may_repeat(call, error):
+                    raise await self._explain(error) from error
             await self.clock.sleep(pause_s)
         try:
             return await self._once(call, headers)
         except aiohttp.ClientConnectionError as error:
-            raise self.unreachable(error) from error
+            raise await self._explain(error) from error
+
+    async def _explain(self, error: aiohttp.ClientConnectionError) -> CorralError:
+        """Return `unreachable`, or that the scheme is wrong: a port that speaks TLS ends a plain connection."""
+        was_connected = not isinstance(error, aiohttp.ClientConnectorError)
+        return (await explain_lost_answer(self.url) if was_connected else None) or self.unreachable(error)
 
     def unreachable(self, error: Exception) -> CorralError:
-        return Unavailable(
+        return explain_tls_error(self.url, error) or Unavailable(
             f"{self.url} does not answer ({_reason(error)}).",
             hint="Is it running, and is the address right? `corral status` tells about a local cluster.",
             code="unreachable",
@@ -145,6 +159,8 @@ class Transport:
             raise unexpected_answer(self.url, "the address is not valid") from error
         except aiohttp.ClientPayloadError as error:
             raise self.unreachable(error) from error
+        except aiohttp.ClientResponseError as error:
+            raise await explain_lost_answer(self.url) or unexpected_answer(self.url, "no HTTP") from error
         if not 200 <= response.status < 300:
             raise error_from_answer(response.status, answer, origin=self.url)
         return answer

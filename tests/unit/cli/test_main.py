@@ -125,19 +125,40 @@ def test_listing_nodes_of_a_real_address_loads_no_server_library(frontend, tmp_p
 
 
 @pytest.mark.behaviour("CLI-7")
-def test_nodes_list_leaves_the_types_of_other_nouns_unloaded(frontend, tmp_path):
+def test_nodes_list_leaves_types_and_settings_of_others_unloaded(frontend, tmp_path):
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     program = (
-        "import sys; from corral.cli.main import run; run(['nodes', 'list']); "
-        "from corral.app.settings import FrontendSettings; "
-        "built = [kind.__name__ for kind in (FrontendSettings,) if kind.__pydantic_complete__]; "
-        "nouns = ('wire.backends', 'wire.models', 'wire.users', 'wire.access', 'rich.progress', 'rich.console'); "
-        "loaded = [name for name in nouns if name in sys.modules or f'corral.{name}' in sys.modules]; "
-        "print(built, loaded, file=sys.stderr)"
+        "import sys; from corral.__main__ import main; sys.argv[1:] = ['nodes', 'list']; main(); "
+        "nouns = ('wire.backends', 'wire.models', 'wire.users', 'wire.access', 'app.settings.models', "
+        "'domain.backend', 'domain.operation', 'rich.progress', 'rich.console'); "
+        "print([name for name in nouns if name in sys.modules or f'corral.{name}' in sys.modules], file=sys.stderr)"
     )
     outcome = in_a_process("-c", program, HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY)
     assert "gpu-a" in outcome.stdout
-    assert outcome.stderr.strip() == "[] []"
+    assert outcome.stderr.strip() == "[]"
+
+
+@pytest.mark.behaviour("CLI-7")
+def test_command_for_a_plain_address_reads_no_ca_certificates(frontend, tmp_path):
+    frontend.on("GET /api/nodes", json_answer([a_node()]))
+    program = (
+        "import gc, sys, ssl; from corral.cli.main import run; run(['nodes', 'list']); "
+        "contexts = [one for one in gc.get_objects() if isinstance(one, ssl.SSLContext)]; "
+        "import aiohttp.connector as c; contexts += [c._SSL_CONTEXT_VERIFIED, c._SSL_CONTEXT_UNVERIFIED]; "
+        "print(sum(one.cert_store_stats()['x509'] for one in contexts), file=sys.stderr)"
+    )
+    outcome = in_a_process("-c", program, HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY)
+    assert "gpu-a" in outcome.stdout
+    assert outcome.stderr.strip() == "0"
+
+
+@pytest.mark.behaviour("CLI-7")
+def test_command_collects_garbage_again_once_it_runs():
+    program = (
+        "import gc, sys; from corral.__main__ import main; sys.argv[1:] = ['version']; main(); "
+        "print(gc.isenabled(), file=sys.stderr)"
+    )
+    assert in_a_process("-c", program).stderr.strip() == "True"
 
 
 @pytest.mark.behaviour("CLI-4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -202,16 +203,16 @@ class StandIn:
 
 
 @contextmanager
-def served_in_a_thread(standin: StandIn) -> Iterator[StandIn]:
-    """For commands that run their own event loop."""
+def served_in_a_thread(standin: StandIn, tls: ssl.SSLContext | None = None) -> Iterator[StandIn]:
+    """For commands that run their own event loop. `tls`: over https."""
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(standin.app(), shutdown_timeout=1)
 
     async def start() -> None:
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
-        standin.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        standin.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
 
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from corral.app.redaction import redact_text
-from corral.app.settings.models import ALL_MODELS, ProcessSettings, RulesBroken
-from corral.app.settings.names import PREFIX, SettingDoc, document, known_variables, nearest
+from corral.app.settings.base import ProcessSettings, RulesBroken
+from corral.app.settings.names import PREFIX, SettingDoc, document, known_variables, nearest, variables_of
 from corral.domain.errors import InvalidRequest, UnknownSetting
 
 S = TypeVar("S", bound=ProcessSettings)
@@ -132,7 +132,7 @@ def load(
     _take_file(reading, model, config, variables)
     _take_environment(reading, variables)
     _take_flags(reading, flags or {})
-    unknown = list(_unknown_variables(variables))
+    unknown = list(_unknown_variables(variables, reading.docs))
     if is_strict:
         reading.problems += unknown
     settings = _validate(model, reading)
@@ -202,6 +202,8 @@ def _take_file(
 
 def _unknown_in_file(path: Path, tables: Mapping[str, object]) -> Iterator[Problem]:
     """All tables are looked at, also those of other processes: one file often serves several."""
+    from corral.app.settings.models import ALL_MODELS
+
     models = {model.process: model for model in ALL_MODELS}
     for name, table in tables.items():
         if name not in models:
@@ -215,10 +217,13 @@ def _unknown_in_file(path: Path, tables: Mapping[str, object]) -> Iterator[Probl
                     yield _unknown(key, f"{path} sets {key} in [{name}], and there is no such setting", known)
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Problem]:
-    known = known_variables()
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
+def _unknown_variables(environ: Mapping[str, str], docs: list[SettingDoc]) -> Iterator[Problem]:
+    own = variables_of(docs)
+    foreign = sorted(name for name in environ if name.startswith(PREFIX) and name not in own)
+    # The settings of the other processes are loaded only if there is something to look for.
+    known = known_variables() if foreign else frozenset()
+    for name in foreign:
+        if name not in known:
             yield _unknown(name, f"{name} is set, and there is no such setting", known)
 
 

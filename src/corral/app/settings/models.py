@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr
 
+from corral.app.settings.base import BrokenRule, ProcessSettings, shown_default
+from corral.app.settings.client import ClientSettings
+from corral.app.settings.galleries import Galleries
 from corral.app.settings.identity import Identity
 from corral.app.settings.values import (
     AccountSeed,
@@ -26,9 +28,7 @@ from corral.app.settings.values import (
     Duration,
     DurationOrZero,
     Folders,
-    FrontendUrl,
     FrontendUrls,
-    Galleries,
     Labels,
     NatsUrl,
     Networks,
@@ -63,52 +63,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenRule:
-    """Settings that are right one by one, and wrong together."""
-
-    fields: tuple[str, ...]
-    sentence: str
-    hint: str
-
-
-class RulesBroken(ValueError):
-    def __init__(self, rules: list[BrokenRule]) -> None:
-        self.rules = rules
-        super().__init__("; ".join(rule.sentence for rule in rules))
-
-
-def shown_default(text: str) -> dict[str, Any]:
-    """What the reference page prints where the real default depends on the machine."""
-    return {"shown_default": text}
-
-
-class ProcessSettings(BaseModel):
-    """What all models share. `process` is the table in the file and the word in `corral config`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
-    process: ClassVar[str]
-
-    @model_validator(mode="after")
-    def _keep_rules(self) -> Self:
-        broken = list(self.broken_rules())
-        if broken:
-            raise RulesBroken(broken)
-        return self
-
-    def broken_rules(self) -> Iterator[BrokenRule]:
-        yield from ()
-
-    def must_go_together(self, one: str, other: str, *, why: str) -> Iterator[BrokenRule]:
-        if (getattr(self, one) is None) != (getattr(self, other) is None):
-            given, missing = (one, other) if getattr(self, other) is None else (other, one)
-            yield BrokenRule(
-                fields=(given, missing),
-                sentence=f"{{0}} is set and {{1}} is not: {why}",
-                hint="Set both, or neither.",
-            )
 
 
 class _Logging(ProcessSettings):
@@ -568,28 +522,6 @@ class UpSettings(ProcessSettings):
     )
     processes: int = Field(
         default=1, ge=1, le=64, description="How many processes the frontend is; they share its port."
-    )
-
-
-class ClientSettings(ProcessSettings):
-    """The commands that talk to a cluster."""
-
-    process: ClassVar[str] = "client"
-
-    url: FrontendUrl | None = Field(
-        default=None,
-        description="Address of a frontend: http://host:8080.",
-        json_schema_extra=shown_default("the one of `corral login`, else the cluster of `corral up`"),
-    )
-    key: SecretStr | None = Field(
-        default=None,
-        description="Admin key.",
-        json_schema_extra=shown_default("the one of `corral login`, else the one of `corral up`"),
-    )
-    home: Directory = Field(
-        default_factory=lambda: Path("~/.corral").expanduser(),
-        description="Directory of the local cluster of `corral up`.",
-        json_schema_extra=shown_default("~/.corral"),
     )
 
 

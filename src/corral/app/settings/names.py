@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from corral.app.settings.models import ALL_MODELS, ProcessSettings
+from corral.app.settings.base import ProcessSettings
 from corral.app.settings.values import duration_text
 
 PREFIX = "CORRAL_"
@@ -76,14 +76,19 @@ def document(model: type[ProcessSettings]) -> list[SettingDoc]:
 
 def describe() -> list[SettingDoc]:
     """Every setting of every process."""
+    from corral.app.settings.models import ALL_MODELS
+
     return [doc for model in ALL_MODELS for doc in document(model)]
 
 
 def known_variables() -> frozenset[str]:
     """All variables that any process knows: one shell is often used for several of them."""
-    names = {doc.environment for doc in describe()}
-    names |= {doc.file_environment for doc in describe() if doc.file_environment}
-    return frozenset(names | OTHER_VARIABLES)
+    return frozenset(variables_of(describe()) | OTHER_VARIABLES)
+
+
+def variables_of(docs: Iterable[SettingDoc]) -> set[str]:
+    """Return the names under which these settings, and files with their secrets, are given in the environment."""
+    return {name for doc in docs for name in (doc.environment, doc.file_environment) if name is not None}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

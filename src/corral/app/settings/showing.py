@@ -9,10 +9,11 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from corral.app.redaction import MASK, redact_text
+from corral.app.settings.base import ProcessSettings
+from corral.app.settings.galleries import galleries_text
 from corral.app.settings.loading import Loaded, Origin, S
-from corral.app.settings.models import ProcessSettings
 from corral.app.settings.names import SettingDoc, document
-from corral.app.settings.values import duration_text, galleries_text
+from corral.app.settings.values import duration_text
 
 _SECTIONS = {
     "addresses": ("host", "port", "public_url", "http_", "url", "address", "processes", "instance_id", "name"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated
@@ -16,19 +16,13 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
-from corral.adapters.storage.address import EXAMPLE, parse_address, parse_key
 from corral.app.redaction import redact_text
-from corral.domain.backend import BUILT_IN_GALLERY, Gallery
 from corral.domain.errors import InvalidRequest
-from corral.policy.budget import parse_budget
-from corral.policy.labels import check_labels
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?", re.ASCII)
 _UNIT_S: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_GALLERIES_EXAMPLE = '[{"name": "mine", "url": "https://host/index.yaml", "mirrors": []}]'
 _CREDENTIALS_EXAMPLE = '{"registry.example:5000": "user:password"}'
 _REGISTRY_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
-_GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 # Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
 LONGEST_DURATION_S = 10 * 365 * 86400.0
 _SIZE = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[a-zA-Z]{0,3})", re.ASCII)
@@ -87,6 +81,8 @@ def parse_labels(value: object) -> dict[str, str]:
 
 
 def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
+    from corral.policy.labels import check_labels
+
     try:
         check_labels(labels)
     except InvalidRequest as error:
@@ -95,6 +91,8 @@ def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
 
 
 def check_vram_budget(value: str) -> str:
+    from corral.policy.budget import parse_budget
+
     try:
         parse_budget(value)
     except InvalidRequest as error:
@@ -148,7 +146,11 @@ def check_http_url(value: str) -> str:
     parsed = urlsplit(value.strip())
     if parsed.scheme not in {"http", "https"} or not parsed.hostname or "," in value:
         raise ValueError(f"is not an address of a frontend ({redact_text(value)!r}): write http://host:8080")
-    return value.strip().rstrip("/")
+    url = value.strip().rstrip("/")
+    if url.endswith("/v1"):
+        # The base address of OpenAI's clients, pasted. Every path of ours would be looked for below it.
+        raise ValueError(f"is the base address for OpenAI's clients; here leave /v1 out: {url.removesuffix('/v1')}")
+    return url
 
 
 def check_http_urls(value: str) -> str:
@@ -168,39 +170,7 @@ def check_advertised_address(value: str) -> str:
     return value.strip()
 
 
-def parse_galleries(value: object) -> tuple[Gallery, ...]:
-    """A JSON list of {name, url, mirrors}, or the same as tables."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise ValueError(f"is not JSON: write {_GALLERIES_EXAMPLE}") from error
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"is not a list of galleries: write {_GALLERIES_EXAMPLE}")  # noqa: TRY004 - pydantic collects ValueError only
-    galleries = tuple(_gallery(item) for item in value)
-    names = [gallery.name.lower() for gallery in galleries]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"names the gallery {twice!r} twice")
-    return galleries
-
-
-def _gallery(item: object) -> Gallery:
-    if isinstance(item, Gallery):
-        return item
-    if not isinstance(item, Mapping) or not item.keys() <= {"name", "url", "mirrors"}:
-        raise ValueError(f"has a gallery that is none: write {_GALLERIES_EXAMPLE}")
-    name, url, mirrors = item.get("name"), item.get("url"), item.get("mirrors") or []
-    if not isinstance(name, str) or not _GALLERY_NAME.fullmatch(name):
-        raise ValueError("has a gallery whose name is missing or not one plain word")
-    if name.lower() == BUILT_IN_GALLERY:
-        raise ValueError(f"names a gallery {name!r}, which is the one that comes with Corral")
-    if not isinstance(mirrors, list | tuple) or not all(_is_web_address(one) for one in (url, *mirrors)):
-        raise ValueError(f"has a gallery {name!r} whose url or mirrors are not http(s) addresses")
-    return Gallery(name=name, url=str(url), mirrors=tuple(str(mirror) for mirror in mirrors))
-
-
-def _is_web_address(value: object) -> bool:
+def is_web_address(value: object) -> bool:
     try:
         parsed = urlsplit(value) if isinstance(value, str) else None
     except ValueError:
@@ -230,7 +200,7 @@ def check_registry_credentials(value: SecretStr) -> SecretStr:
 
 
 def check_web_address(value: str) -> str:
-    if not _is_web_address(value.strip()):
+    if not is_web_address(value.strip()):
         raise ValueError(f"is not an address ({redact_text(value)!r}): write https://host")
     return value.strip().rstrip("/")
 
@@ -276,17 +246,6 @@ def check_networks(value: str) -> str:
     return value
 
 
-def galleries_text(galleries: Iterable[Gallery]) -> str:
-    """As it is read back."""
-    return json.dumps(
-        [
-            {"name": one.name, "url": one.url} | ({"mirrors": list(one.mirrors)} if one.mirrors else {})
-            for one in galleries
-        ],
-        ensure_ascii=False,
-    )
-
-
 def check_readable_file(value: Path) -> Path:
     path = value.expanduser()
     if not path.is_file():
@@ -312,6 +271,8 @@ def _lower(value: object) -> object:
 
 
 def check_storage(value: str) -> str:
+    from corral.adapters.storage.address import EXAMPLE, parse_address
+
     try:
         parse_address(value)
     except InvalidRequest as error:
@@ -320,6 +281,8 @@ def check_storage(value: str) -> str:
 
 
 def check_storage_key(value: SecretStr) -> SecretStr:
+    from corral.adapters.storage.address import parse_key
+
     try:
         parse_key(value.get_secret_value())
     except InvalidRequest as error:
@@ -329,7 +292,6 @@ def check_storage_key(value: SecretStr) -> SecretStr:
 
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 DurationOrZero = Annotated[float, BeforeValidator(parse_limit_s)]
-Galleries = Annotated[tuple[Gallery, ...], BeforeValidator(parse_galleries)]
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]

@@ -312,6 +312,7 @@ async def test_a_node_that_is_drained_while_it_is_being_assigned_gets_a_target_t
     after = assigning.result()
     assert (states(after), codes(after)["a"]) == ({"a": "skipped", "b": "queued"}, "node_drained")
     assert [item.node_id for item in await owed(database)] == [b]
+    assert [item.node_name for item in after.targets if item.finished_at is None] == ["b"]
 
 
 async def test_heartbeats_do_not_wait_for_an_assignment_that_is_being_written(

@@ -81,7 +81,7 @@ _ASSIGN = text(f"""
                                    previous, error_code, error_text, finished_at)
     SELECT CAST(:operation_id AS uuid), wish.node, wish.node_name, wish.wave, wish.state, wish.total_bytes, wish.job_id,
            coalesce(put.generation, 0), wish.build, wish.previous, wish.error_code, wish.error_text,
-           CASE WHEN wish.state = 'error' THEN corral_now() END
+           CASE WHEN wish.state <> 'queued' THEN corral_now() END
       FROM wish LEFT JOIN put ON put.node_id = wish.node
      ORDER BY wish.node
     ON CONFLICT (operation_id, node) DO UPDATE

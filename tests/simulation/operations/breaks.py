@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import select, text
 
 from corral.bus.messages import CancelJob, JobCancelled
-from corral.domain.operation import Fault, OperationId, TargetState
+from corral.domain.node import Liveness, Node
+from corral.domain.operation import Fault, OperationId, Target, TargetState
 from corral.operations import hearing
-from corral.policy import progress
+from corral.policy import dispatch, faults, progress
 from corral.policy.progress import Change, Heard, Standing, UnknownJob
 from corral.store import assignments as assignment_store
 from corral.store import dispatch as dispatch_store
@@ -150,6 +151,19 @@ def _workers_do_not_stop(patch: Patch) -> None:
     patch.setattr(JobRunner, "cancel", deaf)
 
 
+def _absent_nodes_are_skipped(patch: Patch) -> None:
+    """Nodes that are away for a while are treated as if an admin had drained them."""
+    usual = dispatch._end_before_work
+
+    def skipping(view: dispatch.View, target: Target, node: Node) -> progress.Ended | None:
+        if node.liveness is Liveness.ALIVE:
+            return usual(view, target, node)
+        fault = Fault(code=faults.NODE_DRAINED, text="The node was drained.")
+        return progress.Ended(state=TargetState.SKIPPED, fault=fault)
+
+    patch.setattr(dispatch, "_end_before_work", skipping)
+
+
 BREAKS = (
     _break(
         name="writes without a fence",
@@ -172,5 +186,11 @@ BREAKS = (
     _break(name="a node's return wakes nobody", apply=_no_wake_on_return, sentences=("is still",), faults=ABSENCES),
     _break(name="leases are never given back", apply=_leases_are_kept, sentences=("still holds it",)),
     _break(name="silence counts as a failure", apply=_silence_counts, sentences=("was counted for",), faults=NOISE),
+    _break(
+        name="absent nodes are skipped",
+        apply=_absent_nodes_are_skipped,
+        sentences=("it was skipped for node_drained, drained: False",),
+        faults=ABSENCES,
+    ),
     _break(name="workers do not stop", apply=_workers_do_not_stop, sentences=("was told to stop",), first_seed=3),
 )

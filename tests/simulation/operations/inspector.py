@@ -94,6 +94,10 @@ class OperationsInspector:
         # Jobs whose workers were told to stop, and when.
         self.stopped: dict[str, float] = {}
         self.counts: dict[str, int] = {}
+        # Wave and state of each node's target, by operation.
+        self._waves: dict[str, dict[str, tuple[int, TargetState]]] = {}
+        # Targets that were skipped for the sake of an earlier wave: operation, wave, and words.
+        self._skipped: list[tuple[str, int, str]] = []
 
     async def run(self) -> None:
         while True:
@@ -118,6 +122,7 @@ class OperationsInspector:
         for row in rows:
             self._last = row.number
             self._take(row)
+        self._check_waves()
         for row in orphans:
             self._violated(f"operation {row.id} has {row.node_name} {row.state} without an assignment")
         for row in left_over:
@@ -197,11 +202,20 @@ class OperationsInspector:
     def _check_target(self, row: Any) -> None:
         old, new = row.old, row.new
         where = f"{new['node_name']} of operation {new['operation_id']}"
+        after = TargetState(new["state"])
+        self._waves.setdefault(new["operation_id"], {})[new["node"]] = (new["wave"], after)
+        if after.is_final and new["finished_at"] is None:
+            self._violated(f"{where}: it is {after} and has no end")
+        if after is TargetState.SKIPPED and (old is None or old["state"] != after):
+            self._check_skipped(row, where)
         if old is None:
-            if row.usable is not True and new["state"] not in (TargetState.ERROR, TargetState.SKIPPED):
+            is_told_so = row.usable is None and new["error_code"] == faults.NODE_REMOVED
+            if row.usable is not True and not is_told_so:
                 self._violated(f"{where}: it became a target and may not be told anything")
+            if row.drained and not after.is_final:
+                self._violated(f"{where}: it became a target on a drained node")
             return
-        before, after = TargetState(old["state"]), TargetState(new["state"])
+        before = TargetState(old["state"])
         if before is not after:
             self._around.trace.add(f"target {where} {before} -> {after} {new['error_code'] or ''} by {row.participant}")
         if before.is_final and before is not after and not _begins_anew(old, new):
@@ -217,6 +231,25 @@ class OperationsInspector:
         asked_again = after is TargetState.QUEUED and new["seq"] == 0
         if new["seq"] < old["seq"] and not asked_again:
             self._violated(f"{where}: event {new['seq']} was taken in after {old['seq']}")
+
+    def _check_skipped(self, row: Any, where: str) -> None:
+        """Skipped with a reason: the node is drained. Skipped without one: an earlier wave failed before it began."""
+        old, new = row.old, row.new
+        if new["error_code"] is not None:
+            if new["error_code"] != faults.NODE_DRAINED or not row.drained:
+                self._violated(f"{where}: it was skipped for {new['error_code']}, drained: {row.drained}")
+        elif old is None or old["state"] != TargetState.QUEUED or new["is_rollback"]:
+            self._violated(f"{where}: it was skipped after it had begun")
+        else:
+            self._skipped.append((new["operation_id"], new["wave"], where))
+
+    def _check_waves(self) -> None:
+        """Called after whole transactions: a wave that is skipped and the failure before it may be written at once."""
+        for operation_id, wave, where in self._skipped:
+            others = self._waves[operation_id].values()
+            if not any(other < wave and state is TargetState.ERROR for other, state in others):
+                self._violated(f"{where}: it was skipped, and no earlier wave has failed")
+        self._skipped.clear()
 
     # --- assignments ---
 
@@ -265,8 +298,9 @@ def _begins_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     if old["state"] == TargetState.SUCCESS:
         return bool(new["is_rollback"]) and not old["is_rollback"] and new["state"] == TargetState.QUEUED
     put_aside = old["state"] == TargetState.CANCELLED and old["keeps_partial"]
-    # Its node may be gone or drained by the time that the operation goes on.
-    return put_aside and new["state"] in (TargetState.QUEUED, TargetState.ERROR, TargetState.SKIPPED)
+    # The node may be removed or drained by the time that the operation goes on; `_check_skipped` holds the second.
+    is_removed = new["state"] == TargetState.ERROR and new["error_code"] == faults.NODE_REMOVED
+    return put_aside and (is_removed or new["state"] in (TargetState.QUEUED, TargetState.SKIPPED))
 
 
 def _time(value: str) -> datetime:

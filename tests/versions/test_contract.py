@@ -30,6 +30,7 @@ ADVICE = (
 # Calls of workers and subjects that they send on which the version before does not have: each with what a worker does
 # when an older frontend refuses it.
 NEW_FROM_WORKERS: Mapping[str, str] = {
+    "POST /api/node/{node_id}/prefetch": "nothing is fetched ahead of time; the worker asks again every minute",
     "POST /api/node/{node_id}/blobs/{sha256}/damage": "the worker takes its bytes from another place, as it did before",
 }
 # Words that a reader drops the whole message for if it does not know them.

@@ -19,7 +19,7 @@ from corral.domain.errors import (
 )
 from corral.ports.runtime import Clock
 from corral.wire.backends import BackendsReportIn
-from corral.wire.holdings import HoldingsIn
+from corral.wire.holdings import HoldingsIn, PrefetchEntryOut, PrefetchIn, PrefetchOut
 from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 TOKEN = "cj_a-join-token-of-the-tests-0123456789"
@@ -62,6 +62,9 @@ class PretendFrontend:
     minted: int = 0
     reports: list[BackendsReportIn] = field(default_factory=list)
     holdings: list[HoldingsIn] = field(default_factory=list)
+    prefetches: list[PrefetchIn] = field(default_factory=list)
+    # Kind and name of an entry, and what is answered for it; otherwise it is requested.
+    prefetch_answers: dict[tuple[str, str], PrefetchEntryOut] = field(default_factory=dict)
     # Ids of nodes of which it knows that they were removed.
     removed: set[str] = field(default_factory=set)
 
@@ -147,6 +150,18 @@ class PretendFrontend:
         self._known(node_id)
         self.holdings.append(report)
         self._answer()
+
+    async def request_prefetch(self, node_id: str, body: PrefetchIn) -> PrefetchOut:
+        await self._called("prefetch")
+        self._known(node_id)
+        self.prefetches.append(body)
+        wanted = [("backend", name) for name in body.backends] + [("model", name) for name in body.models]
+        entries = [
+            self.prefetch_answers.get((kind, name)) or PrefetchEntryOut(kind=kind, name=name, state="requested")
+            for kind, name in wanted
+        ]
+        self._answer()
+        return PrefetchOut(entries=entries)
 
     async def drain(self, node_id: str, boot_id: str) -> None:
         await self._called("drain")

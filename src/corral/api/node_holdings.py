@@ -1,4 +1,4 @@
-"""`POST /api/node/{node_id}/holdings`: what a worker runs and holds, as it tells by itself."""
+"""`/api/node/{node_id}/holdings` and `/prefetch`: what a worker runs and holds, and what it wants to hold."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from fastapi import APIRouter, Request
 from corral.api.parts import PartsIn, bearer
 from corral.bus.messages import RunningProcess
 from corral.domain.node import NodeId
+from corral.domain.prefetch import PrefetchEntry, PrefetchKind
 from corral.loading.holdings import Holdings
-from corral.wire.holdings import HoldingsIn, ProcessIn
+from corral.loading.prefetch import PrefetchHandler
+from corral.wire.holdings import HoldingsIn, PrefetchEntryOut, PrefetchIn, PrefetchOut, ProcessIn
 from corral.wire.loads import TakenOut
 
 router = APIRouter(prefix="/api/node", tags=["node self-service"])
@@ -31,6 +33,29 @@ async def report_holdings(request: Request, parts: PartsIn, node_id: str, body: 
         )
     )
     return TakenOut(adopted=list(taken.adopted), stopping=list(taken.stopped), removed=list(taken.removed))
+
+
+@router.post("/{node_id}/prefetch")
+async def prefetch(request: Request, parts: PartsIn, node_id: str, body: PrefetchIn) -> PrefetchOut:
+    """Have backends of the catalog installed, and files of the cluster's models fetched, on the calling node. What it
+    has already is left alone; the rest becomes ordinary operations. The node must be approved and not drained."""
+    node = await parts.directory.node(node_id, bearer(request), boot_id=body.boot_id)
+    handler = PrefetchHandler(parts.database, parts.catalog, parts.admission, parts.loading.loads)
+    entries = [PrefetchEntry(kind=PrefetchKind.BACKEND, name=name) for name in body.backends]
+    entries += [PrefetchEntry(kind=PrefetchKind.MODEL, name=name) for name in body.models]
+    results = await handler.request(NodeId(node.id), entries)
+    return PrefetchOut(
+        entries=[
+            PrefetchEntryOut(
+                kind=result.entry.kind,
+                name=result.entry.name,
+                state=result.state,
+                message=result.message,
+                operation_id=result.operation_id,
+            )
+            for result in results
+        ]
+    )
 
 
 def _is_storable(item: ProcessIn) -> bool:

@@ -24,7 +24,9 @@ from corral.adapters.nats.tls import client_tls
 from corral.adapters.system import SystemClock, SystemIds
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings, parse_registry_credentials
+from corral.app.settings.values import parse_names
 from corral.domain.node import NodeType
+from corral.domain.prefetch import PrefetchEntry, PrefetchKind
 from corral.ports.runtime import Clock, Ids
 from corral.runtime.services import Service, Services
 from corral.worker.address import Advertised, advertise
@@ -47,6 +49,7 @@ from corral.worker.jobs.collecting import DailyCollection
 from corral.worker.jobs.journal import DiskJournal
 from corral.worker.jobs.runner import JobRunner, RunnerParts
 from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
+from corral.worker.prefetch import PrefetchRequester
 from corral.worker.processes.options import SupervisorOptions
 from corral.worker.processes.supervisor import Parts, Supervisor
 from corral.worker.readings import MachineReadings
@@ -85,8 +88,9 @@ class Worker:
     services: Services
     agent: Agent
     health: HealthServer
-    # An agent node has none.
+    # An agent node has neither.
     runner: JobRunner | None = None
+    prefetch: PrefetchRequester | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +238,11 @@ def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools)
         return Worker(services=services, agent=agent, health=health)
     for reports in work.reports:
         reports.place = lambda: agent.node_id if agent.is_approved else None
+    _connect_prefetch(work, agent)
     # One that is not registered tries again at its own pace.
     work.tell_figures(lambda: agent.wake() if agent.node_id is not None else None)
     services.add(*work.services)
-    return Worker(services=services, agent=agent, health=health, runner=work.runner)
+    return Worker(services=services, agent=agent, health=health, runner=work.runner, prefetch=work.prefetch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +253,7 @@ class _Work:
     survivors: Survivors
     services: tuple[Service, ...]
     processes: Processes
+    prefetch: PrefetchRequester
 
     def tell_figures(self, wake: Callable[[], None]) -> None:
         """What is free is told as soon as an engine has started or ended: decisions about room wait for it."""
@@ -294,7 +300,10 @@ def _work_of(
     )
     collection = DailyCollection((tools.installer, tools.files), world.clock, world.rng, on_crash)
     survivors = Survivors(tools.processes.running)
-    services = (*tools.services, survivors, runner, reports, holdings, collection)
+    entries = _prefetch_entries(world.settings)
+    prefetch = PrefetchRequester(control, entries, boot_id=boot_id, clock=world.clock, rng=world.rng)
+    prefetch.loop.on_crash = on_crash
+    services = (*tools.services, survivors, runner, reports, holdings, collection, *((prefetch,) if entries else ()))
     return _Work(
         duties=duties,
         runner=runner,
@@ -302,7 +311,31 @@ def _work_of(
         survivors=survivors,
         services=services,
         processes=tools.processes,
+        prefetch=prefetch,
     )
+
+
+def _prefetch_entries(settings: WorkerSettings) -> tuple[PrefetchEntry, ...]:
+    backends = [PrefetchEntry(kind=PrefetchKind.BACKEND, name=name) for name in parse_names(settings.prefetch_backends)]
+    models = [PrefetchEntry(kind=PrefetchKind.MODEL, name=name) for name in parse_names(settings.prefetch_models)]
+    return (*backends, *models)
+
+
+def _connect_prefetch(work: _Work, agent: Agent) -> None:
+    """Have the prefetch list asked for as soon as a frontend knows what this approved node has."""
+    prefetch = work.prefetch
+
+    def place() -> str | None:
+        node_id = agent.node_id if agent.is_approved else None
+        return node_id if all(reports.taken_for == node_id for reports in work.reports) else None
+
+    def on_taken() -> None:
+        if prefetch.taken_for != place():
+            prefetch.wake()
+
+    prefetch.place = place
+    for reports in work.reports:
+        reports.on_taken = on_taken
 
 
 def _engines_reached_at(settings: WorkerSettings) -> str:

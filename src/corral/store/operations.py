@@ -194,6 +194,26 @@ async def find_paused(tx: Transaction, scope_key: str) -> list[Operation]:
     return [to_operation(row) for row in await tx.execute(newest_first)]
 
 
+async def find_latest_for_node(
+    tx: Transaction, node_id: str, scope_key: str, kind: str, *, ended_within_s: float
+) -> Operation | None:
+    """Return the newest operation of a scope and kind that is about this node alone and goes on, is paused, or ended
+    at most so many seconds ago."""
+    statement = (
+        select(operations)
+        .where(
+            operations.c.scope_key == scope_key,
+            operations.c.kind == kind,
+            operations.c.scope_node == node_id,
+            or_(operations.c.finished_at.is_(None), operations.c.finished_at > NOW - _interval(ended_within_s)),
+        )
+        .order_by(operations.c.created_at.desc())
+        .limit(1)
+    )
+    row = (await tx.execute(statement)).one_or_none()
+    return None if row is None else to_operation(row)
+
+
 async def list_listed(tx: Transaction) -> list[Operation]:
     """What is going on, and failures that nobody has dismissed; newest first, without the builds of the targets."""
     statement = (

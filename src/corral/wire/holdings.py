@@ -1,4 +1,4 @@
-"""What runs and what lies on a node, as its worker reports it."""
+"""What runs and what lies on a node, as its worker reports it, and what it wants to lie there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from corral.domain.prefetch import PREFETCH_MAX
 from corral.wire.base import Lenient
 from corral.wire.nodes import Bytes
 
@@ -17,6 +18,9 @@ BLOBS_MAX = 2_500
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 _Text = Annotated[str, StringConstraints(max_length=512)]
 _Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_PrefetchNames = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=255)]], Field(max_length=PREFETCH_MAX)
+]
 _Count = Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -77,3 +81,25 @@ class HoldingsIn(Lenient):
     are_files_complete: bool = Field(
         default=True, description="Whether models and blobs are all there are. If not, what is absent says nothing."
     )
+
+
+class PrefetchIn(Lenient):
+    """What a worker wants on the disk of its own machine."""
+
+    boot_id: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    backends: _PrefetchNames = Field(
+        default_factory=list, description="Names of the catalog: a meta, a build, gallery@name."
+    )
+    models: _PrefetchNames = Field(default_factory=list, description="Models of the cluster, by name or alias.")
+
+
+class PrefetchEntryOut(Lenient):
+    kind: str = Field(description="backend or model.")
+    name: str
+    state: str = Field(description="present, requested or refused. What is refused may be asked for again later.")
+    message: str = ""
+    operation_id: str | None = Field(default=None, description="The operation that brings it, if there is one.")
+
+
+class PrefetchOut(Lenient):
+    entries: list[PrefetchEntryOut]

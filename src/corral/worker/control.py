@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from corral.wire.backends import BackendsReportIn
-from corral.wire.holdings import HoldingsIn
+from corral.wire.holdings import HoldingsIn, PrefetchIn, PrefetchOut
 from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 
@@ -30,6 +30,10 @@ class ControlPlane(Protocol):
 
     async def report_holdings(self, node_id: str, report: HoldingsIn) -> None:
         """Everything that runs here, and the files of models."""
+        ...
+
+    async def request_prefetch(self, node_id: str, body: PrefetchIn) -> PrefetchOut:
+        """Ask for backends and files of models on this machine; return what becomes of each."""
         ...
 
     async def drain(self, node_id: str, boot_id: str) -> None:

@@ -15,7 +15,7 @@ from corral.client.http import Call, Transport
 from corral.domain.errors import InvalidRequest, Unavailable
 from corral.ports.runtime import Clock, Ids
 from corral.wire.backends import BackendsReportIn
-from corral.wire.holdings import HoldingsIn
+from corral.wire.holdings import HoldingsIn, PrefetchIn, PrefetchOut
 from corral.wire.nodes import (
     CredentialsIn,
     CredentialsOut,
@@ -86,6 +86,10 @@ class HttpControl:
     async def report_holdings(self, node_id: str, report: HoldingsIn) -> None:
         call = Call(method="POST", path=_path(node_id, "holdings"), body=report)
         await self._somewhere(lambda frontend: frontend.own.send(call))
+
+    async def request_prefetch(self, node_id: str, body: PrefetchIn) -> PrefetchOut:
+        call = Call(method="POST", path=_path(node_id, "prefetch"), body=body)
+        return await self._somewhere(lambda frontend: frontend.own.fetch(call, PrefetchOut))
 
     async def drain(self, node_id: str, boot_id: str) -> None:
         await self._say(node_id, "drain", boot_id)

@@ -32,6 +32,9 @@ class Pushing:
         self._trouble = Trouble(f"reporting {name}")
         self._failures = 0
         self.place: Callable[[], str | None] = lambda: None
+        # The node in whose name a frontend has taken a report last.
+        self.taken_for: str | None = None
+        self.on_taken: Callable[[], None] = lambda: None
         self.taken: Signal[str] = Signal()
         self.loop = Loop(LoopPlan(name=name, interval_s=every_s), self.tick, clock, rng)
 
@@ -60,7 +63,9 @@ class Pushing:
         self._trouble.over()
         self._failures = 0
         self._pace(self._every_s)
+        self.taken_for = node_id
         self.taken.fire(node_id)
+        self.on_taken()
 
     def _pace(self, interval_s: float) -> None:
         self.loop.plan = LoopPlan(name=self.name, interval_s=interval_s, jitter=0.2)

@@ -84,6 +84,28 @@ def test_the_file_can_be_named_by_a_variable_and_holds_a_table_per_process(tmp_p
     assert worker.labels == {"site": "attic"}
 
 
+@pytest.mark.behaviour("OPS-87")
+def test_prefetch_lists_are_trimmed_without_empty_names_and_repeats(tmp_path):
+    config = a_file(tmp_path, "[worker]\njoin = 'http://f:1'\nprefetch_backends = 'llama-cpp, ,'\n")
+    worker = load(WorkerSettings, environ={"CORRAL_PREFETCH_MODELS": " a ,,b,a"}, config=config).settings
+    assert (worker.prefetch_backends, worker.prefetch_models) == ("llama-cpp", "a,b")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("CORRAL_PREFETCH_MODELS", ",".join(map(str, range(51))), "at most 50"),
+        ("CORRAL_PREFETCH_BACKENDS", "a\x07b", "printable"),
+        ("CORRAL_NODE_TYPE", "agent", "an agent node has neither"),
+    ],
+)
+def test_prefetch_lists_that_cannot_work_are_refused(variable, value, words):
+    environ = {"CORRAL_JOIN": "http://f:1", "CORRAL_PREFETCH_BACKENDS": "llama-cpp", variable: value}
+    with pytest.raises(InvalidRequest) as refused:
+        load(WorkerSettings, environ=environ)
+    assert words in str(refused.value.details)
+
+
 def test_settings_are_read_from_the_process_environment_by_default(monkeypatch):
     for name in known_variables():
         monkeypatch.delenv(name, raising=False)

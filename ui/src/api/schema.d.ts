@@ -5172,6 +5172,54 @@ export interface components {
             /** Skipped */
             skipped?: components["schemas"]["SkippedOut"][];
         };
+        /** PrefetchEntryOut */
+        PrefetchEntryOut: {
+            /**
+             * Kind
+             * @description backend or model.
+             */
+            kind: string;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Operation Id
+             * @description The operation that brings it, if there is one.
+             */
+            operation_id?: string | null;
+            /**
+             * State
+             * @description present, requested or refused. What is refused may be asked for again later.
+             */
+            state: string;
+        };
+        /**
+         * PrefetchIn
+         * @description What a worker wants on the disk of its own machine.
+         */
+        PrefetchIn: {
+            /**
+             * Backends
+             * @description Names of the catalog: a meta, a build, gallery@name.
+             */
+            backends?: string[];
+            /** Boot Id */
+            boot_id: string;
+            /**
+             * Models
+             * @description Models of the cluster, by name or alias.
+             */
+            models?: string[];
+        };
+        /** PrefetchOut */
+        PrefetchOut: {
+            /** Entries */
+            entries: components["schemas"]["PrefetchEntryOut"][];
+        };
         /**
          * ProbeOut
          * @description What the node itself answers over the bus.
@@ -6790,6 +6838,9 @@ export type PlaceOut = components['schemas']['PlaceOut'];
 export type PlanIn = components['schemas']['PlanIn'];
 export type PlannedNodeOut = components['schemas']['PlannedNodeOut'];
 export type PlanOut = components['schemas']['PlanOut'];
+export type PrefetchEntryOut = components['schemas']['PrefetchEntryOut'];
+export type PrefetchIn = components['schemas']['PrefetchIn'];
+export type PrefetchOut = components['schemas']['PrefetchOut'];
 export type ProbeOut = components['schemas']['ProbeOut'];
 export type ProcessIn = components['schemas']['ProcessIn'];
 export type ProcessOut = components['schemas']['ProcessOut'];

@@ -30,6 +30,7 @@ from corral.app.settings.values import (
     Folders,
     FrontendUrls,
     Labels,
+    Names,
     NatsUrl,
     Networks,
     OperatorSeed,
@@ -444,6 +445,17 @@ class WorkerSettings(_BusTls, _Logging):
         default=None,
         description='Names and passwords for registries of images, as JSON: {"host:port": "user:password"}.',
     )
+    prefetch_backends: Names = Field(
+        default="",
+        description="Backends that this machine wants on its disk, separated by commas. They are installed by ordinary "
+        "operations once the node is approved.",
+        json_schema_extra=shown_default("none"),
+    )
+    prefetch_models: Names = Field(
+        default="",
+        description="Models of the cluster whose files this machine wants on its disk, separated by commas.",
+        json_schema_extra=shown_default("none"),
+    )
     max_parallel_jobs: int = Field(
         default=4, ge=1, le=64, description="How many engines are installed or changed at a time."
     )
@@ -485,6 +497,16 @@ class WorkerSettings(_BusTls, _Logging):
         description="NATS address to use instead of the one that the frontend tells.",
         json_schema_extra=shown_default("told by the frontend"),
     )
+
+    def broken_rules(self) -> Iterator[BrokenRule]:
+        yield from super().broken_rules()
+        for field in ("prefetch_backends", "prefetch_models"):
+            if getattr(self, field) and self.node_type is NodeType.AGENT:
+                yield BrokenRule(
+                    fields=(field, "node_type"),
+                    sentence="{0} is set and {1} is agent: an agent node has neither backends nor files of models",
+                    hint="Leave {0} out.",
+                )
 
 
 class UpSettings(ProcessSettings):

@@ -30,6 +30,7 @@ _UNIT_BYTES = {"": 1, "b": 1}
 _UNIT_BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
 _UNIT_BYTES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
 LARGEST_SIZE_BYTES = 2**60
+NAME_LENGTH_MAX = 255
 
 
 def parse_duration_s(value: object) -> float:
@@ -61,6 +62,23 @@ def duration_text(seconds: float) -> str:
         if seconds >= _UNIT_S[unit] and seconds % _UNIT_S[unit] == 0:
             return f"{seconds / _UNIT_S[unit]:.0f}{unit}"
     return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """The names in `one,two`: trimmed, without empty ones, each once."""
+    from corral.domain.prefetch import PREFETCH_MAX
+
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if len(names) > PREFETCH_MAX:
+        raise ValueError(f"has {len(names)} names: at most {PREFETCH_MAX} are taken")
+    for name in names:
+        if len(name) > NAME_LENGTH_MAX or not name.isprintable():
+            raise ValueError(f"has a name that is none: it has 1 to {NAME_LENGTH_MAX} printable characters")
+    return names
+
+
+def check_names(text: str) -> str:
+    return ",".join(parse_names(text))
 
 
 def parse_labels(value: object) -> dict[str, str]:
@@ -294,6 +312,7 @@ Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 DurationOrZero = Annotated[float, BeforeValidator(parse_limit_s)]
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_labels)]
+Names = Annotated[str, AfterValidator(check_names)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(check_database_url)]
 NatsUrl = Annotated[str, AfterValidator(check_nats_url)]
 FrontendUrl = Annotated[str, AfterValidator(check_http_url)]

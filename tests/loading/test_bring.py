@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from corral.bus.messages import StageModel
-from corral.domain.errors import Unavailable
+from corral.domain.errors import NotFound, Unavailable
 from corral.domain.operation import Operation, OperationState
+from corral.operations.actions import cancel
 from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, machines, put_blobs, sha_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, rows
@@ -71,6 +72,71 @@ async def test_a_load_goes_on_behind_an_installation_that_is_under_way(
     await frontend.run()
     assert frontend.library.entered == ["chat"]
     assert len(await rows(database)) == 1
+
+
+async def install_in_vain(frontend: LoadFrontend) -> tuple[Operation, Operation]:
+    """A load that waits for an installation whose source answers that there is no such file."""
+    await put_model(frontend.database, files=("model.gguf",))
+    frontend.library.fails.append(NotFound("There is no such file.", code="not_found"))
+    frontend.library.gate.clear()
+    installing = await ask(frontend, kind="install")
+    await frontend.run()
+    load = await ask(frontend)
+    frontend.library.gate.set()
+    return await ended(frontend, installing), await ended(frontend, load)
+
+
+@pytest.mark.behaviour("OPS-164")
+async def test_load_is_cancelled_as_not_begun_when_the_installation_before_it_failed(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    installing, load = await install_in_vain(frontend)
+    assert (installing.state, load.state) == ("failed", "cancelled")
+    assert load.fault is None
+    assert load.message == (
+        "Not begun: the model install of chat failed: The files could not be fetched: There is no such file."
+    )
+    assert frontend.library.entered == ["chat"], "the source was asked once"
+
+
+@pytest.mark.behaviour("OPS-164")
+async def test_load_asked_for_after_a_failed_installation_fetches_the_files_itself(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    await install_in_vain(frontend)
+    await ask(frontend)
+
+    async def is_placed() -> bool:
+        frontend.clock.ahead += 1
+        await frontend.run()
+        return bool(await rows(database))
+
+    await eventually(is_placed)
+
+
+async def test_request_after_a_failed_installation_is_given_its_cause_instead_of_another_load(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    installing, _ = await install_in_vain(frontend)
+    assert await frontend.loads.ask("chat") == installing.id
+
+
+async def test_load_is_not_begun_when_the_installation_before_it_was_cancelled(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    frontend.library.gate.clear()
+    installing = await ask(frontend, kind="install")
+    await frontend.run()
+    load = await ask(frontend)
+    await cancel(database, installing.id, "ann")
+    seen = await ended(frontend, load)
+    assert (seen.state, seen.message) == ("cancelled", "Not begun: the model install of chat was cancelled.")
+    assert frontend.library.entered == ["chat"]
 
 
 async def test_staging_forms_a_chain_and_ends_when_every_node_has_the_files(

@@ -180,6 +180,19 @@ class PretendLoads:
         await self.move(state="failed", error_code=code, error_text=words)
 
 
+    async def fail_install(self, code: str, words: str) -> None:
+        """The installation that the last load waited for has failed, so the load was not begun."""
+        failed = text("""
+            INSERT INTO operations
+            SELECT (jsonb_populate_record(load, jsonb_build_object(
+                'id', CAST(:id AS text), 'kind', 'model_install', 'state', 'failed', 'finished_at', corral_now(),
+                'error_code', CAST(:code AS text), 'error_text', CAST(:words AS text)))).*
+            FROM operations AS load WHERE load.id = CAST(:load AS uuid)""")
+        async with self.database.transaction() as tx:
+            await tx.execute(failed, {"id": _ids.new_id(), "code": code, "words": words, "load": self.begun[-1]})
+        await self.move(state="cancelled")
+
+
 async def no_replicas(database: Database) -> None:
     async with database.transaction() as tx:
         await tx.execute(delete(replicas))

@@ -122,6 +122,19 @@ async def test_a_load_that_an_admin_cancels_ends_the_waiting(database_url: str, 
         assert (status, body["error"]["code"]) == (503, "load_cancelled")
 
 
+@pytest.mark.behaviour("OPS-164")
+async def test_waiting_request_is_told_the_failed_installation_because_of_which_its_load_was_not_begun(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        await all_wait(1, frontend)
+        await loads.fail_install("digest_mismatch", "The file is not what was promised.")
+        status, body = await asked
+        assert (status, body["error"]["code"]) == (500, "digest_mismatch")
+        assert "The file is not what was promised." in body["error"]["message"]
+
+
 @pytest.mark.behaviour("NODE-76")
 async def test_a_client_that_leaves_ends_its_own_waiting_and_nothing_else(
     database_url: str, loads: PretendLoads, tmp_path: Path

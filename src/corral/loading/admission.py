@@ -1,7 +1,8 @@
 """Asking for something of a model: one operation at a time for each model, joined by everybody who wants the same.
 
 Guarantee: of any number of requests for a cold model, on any number of frontends, one becomes a load and all others are
-given its id. A load that failed a moment ago is not begun again for them: they get its id, and with it the cause.
+given its id. A load or an installation that failed a moment ago is not begun again for them: they get its id, and with
+it the cause.
 What wants the opposite is refused, or waits behind if it was asked to. Nothing is sent to a node here.
 """
 
@@ -103,18 +104,19 @@ class Loads:
         return Admitted(operation=await write(tx, self._new(wanted, nodes, key, actor), chain, retry_of))
 
     async def _already(self, tx: Transaction, model: Model, key: str) -> Operation | None:
-        """The load that has just brought what is wanted, or has just failed to."""
+        """The load that has just brought what is wanted, or the load or installation that has just failed to."""
         for replica in await replica_store.list_replicas(tx, model=model.name):
             if replica.state is ReplicaState.LOADED and replica.revision == model.run_hash and replica.operation_id:
                 known = await operation_store.find(tx, replica.operation_id)
                 if known is not None:
                     return known
-        failed = await load_store.find_last(tx, key, _K.MODEL_LOAD)
-        if failed is not None and failed[1] <= FRESH.total_seconds():
-            # An edit since then is another try, also one that was taken back.
-            is_same = failed[0].request.get("run_hash") == model.run_hash
-            was_another = failed[0].fault is not None and failed[0].fault.code in OF_ANOTHER
-            return failed[0] if is_same and not was_another else None
+        for kind in (_K.MODEL_LOAD, _K.MODEL_INSTALL):
+            failed = await load_store.find_last(tx, key, kind)
+            if failed is not None and failed[1] <= FRESH.total_seconds():
+                # An edit since then is another try, also one that was taken back.
+                is_same = failed[0].request.get("run_hash") == model.run_hash
+                was_another = failed[0].fault is not None and failed[0].fault.code in OF_ANOTHER
+                return failed[0] if is_same and not was_another else None
         return None
 
     async def _paused(self, tx: Transaction, wanted: Wanted, key: str) -> Operation | None:

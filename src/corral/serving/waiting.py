@@ -27,9 +27,10 @@ from corral.runtime.tasks import Tasks
 from corral.serving.errors import LoadFailed, ModelLoading, ModelNotFound, NoCapacity
 from corral.serving.snapshot import Snapshot
 from corral.serving.use import Use
+from corral.store import loads as load_store
 from corral.store import models as model_store
 from corral.store import operations as operation_store
-from corral.store.database import Database
+from corral.store.database import Database, Transaction
 from corral.store.use import Served
 
 log = structlog.get_logger(__name__)
@@ -165,6 +166,7 @@ class Waiters:
             try:
                 async with world.database.transaction() as tx:
                     operation = await operation_store.find(tx, wait.operation_id)
+                    cause = await _find_cause(tx, operation)
                     if operation is not None and operation.progress.file_name not in ("", *wait.paths):
                         found = await model_store.find_model(tx, wait.model)
                         wait.paths = found.paths if found is not None else ()
@@ -174,6 +176,7 @@ class Waiters:
                 if operation is not None:
                     wait.saw(operation, world.clock.monotonic())
                 if operation is None or operation.state not in ACTIVE:
+                    operation = cause or operation
                     # The event about the replica may be on its way still.
                     await world.snapshot.refresh([wait.model])
                     if not (_was_of_another(operation) and world.snapshot.find(wait.model)):
@@ -183,6 +186,13 @@ class Waiters:
             if not wait.waiters:
                 return  # Everybody has left. Whoever comes next joins the operation.
             await _happens(wait.look, POLL_S)
+
+
+async def _find_cause(tx: Transaction, operation: Operation | None) -> Operation | None:
+    """The failed installation because of which a load was not begun: what it says is what a client is to be told."""
+    if operation is None or operation.state is not OperationState.CANCELLED:
+        return None
+    return await load_store.find_ended_install(tx, operation)
 
 
 def _was_of_another(operation: Operation | None) -> bool:

@@ -19,6 +19,7 @@ from corral.domain.errors import Conflict
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Fault, JobId, Operation, OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
+from corral.policy import faults
 from corral.store.database import Transaction
 from corral.store.model_schema import models
 from corral.store.operation_rows import to_operation
@@ -469,3 +470,30 @@ async def find_last(tx: Transaction, scope_key: str, kind: OperationKind) -> tup
     if row is None or row.state != OperationState.FAILED:
         return None
     return to_operation(row), float(row.age_s)
+
+
+async def find_ended_install(tx: Transaction, load: Operation) -> Operation | None:
+    """The installation that a load waited behind, if it fetched nothing: it failed, or was cancelled.
+
+    An installation that ended before the load was asked for is none of its business. One that also brings files to
+    nodes is left out, and so is a fault of Corral: neither says that the files cannot be fetched.
+    """
+    statement = (
+        select(operations)
+        .where(
+            operations.c.scope_key == load.scope_key,
+            operations.c.kind == OperationKind.MODEL_INSTALL,
+            operations.c.finished_at > load.created_at,
+        )
+        .order_by(operations.c.finished_at.desc())
+        .limit(1)
+    )
+    if load.finished_at is not None:
+        statement = statement.where(operations.c.finished_at <= load.finished_at)
+    row = (await tx.execute(statement)).one_or_none()
+    if row is None or row.state not in (OperationState.FAILED, OperationState.CANCELLED):
+        return None
+    install = to_operation(row)
+    is_own_fault = install.is_reaped or (install.fault is not None and install.fault.code == faults.INTERNAL)
+    is_other = install.request.get("run_hash") != load.request.get("run_hash") or install.request.get("nodes")
+    return None if is_own_fault or is_other else install

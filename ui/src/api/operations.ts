@@ -1,9 +1,8 @@
 // Acting on operations and on what nodes owe. What they change is read anew at once; the stream tells the other tabs.
-import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { answer, api } from "@/api/client";
-import { operations, type Topic } from "@/api/queries";
-import type { IntentOut, OperationOut } from "@/api/schema";
-import { echoesOf } from "@/text/operation";
+import type { Topic } from "@/api/queries";
+import type { IntentOut } from "@/api/schema";
 
 export type Act = "cancel" | "pause" | "resume" | "retry" | "dismiss" | "undismiss";
 
@@ -34,17 +33,8 @@ export function useMadeOld(): () => void {
   };
 }
 
-/** With a failed installation the loads go that failed because of it: they are one failure to whoever looks. */
-async function actWithEchoes(cache: QueryClient, id: string, what: Act): Promise<void> {
-  await act(id, what);
-  const listed = cache.getQueryData<OperationOut[]>(operations.queryKey) ?? [];
-  if (what === "dismiss" || what === "retry")
-    await Promise.all(echoesOf({ id }, listed).map((echo) => act(echo, "dismiss").catch(() => undefined)));
-}
-
 export function useAct(id: string) {
-  const cache = useQueryClient();
-  return useMutation({ mutationFn: (what: Act) => actWithEchoes(cache, id, what), onSettled: useMadeOld() });
+  return useMutation({ mutationFn: (what: Act) => act(id, what), onSettled: useMadeOld() });
 }
 
 export function useClearRecord() {

@@ -12,7 +12,7 @@ import { Ended } from "@/shell/strip/Ended";
 import { FailureButton, FailureList, FailureSummary } from "@/shell/strip/Failures";
 import { justEnded, newestFailure, pick } from "@/shell/strip/pick";
 import { bytesOf, percent, plural, rate } from "@/text/format";
-import { bar, called, detail, isEcho, isUnderWay, subject, verb } from "@/text/operation";
+import { bar, called, detail, isUnderWay, subject, verb } from "@/text/operation";
 import "@/shell/strip/strip.css";
 
 const NOTHING: OperationOut[] = [];
@@ -118,7 +118,7 @@ function Amount({ operation }: { operation: OperationOut }) {
 /** How many operations are under way, and how many have failed. */
 export function Badge() {
   const { data = NOTHING } = useQuery(operations);
-  const failed = data.filter((operation) => operation.state === "failed" && !isEcho(operation, data)).length;
+  const failed = data.filter((operation) => operation.state === "failed").length;
   const running = data.filter((operation) => isUnderWay(operation.state)).length;
   if (failed + running === 0) return null;
   return (

@@ -119,30 +119,6 @@ export function phaseWord(phase: string): string {
   return phase.replaceAll("_", " ");
 }
 
-/** A load that failed only because its model's installation did: with the same error, so it is shown once. */
-export function isEcho(operation: OperationOut, all: readonly OperationOut[]): boolean {
-  return (
-    operation.kind === "model_load" && operation.state === "failed" && sourceOf(operation, all) !== undefined
-  );
-}
-
-function sourceOf(load: OperationOut, all: readonly OperationOut[]): OperationOut | undefined {
-  return all.find(
-    (other) =>
-      other.kind === "model_install" &&
-      other.state === "failed" &&
-      other.name === load.name &&
-      other.error === load.error,
-  );
-}
-
-/** The failed loads that are dismissed with a failed installation. */
-export function echoesOf(install: { id: string }, all: readonly OperationOut[]): string[] {
-  return all
-    .filter((one) => isEcho(one, all) && sourceOf(one, all)?.id === install.id)
-    .map((echo) => echo.id);
-}
-
 /** Why it failed. What several nodes failed with alike is said once. */
 export function fault({ error, nodes = [] }: Pick<OperationOut, "error" | "nodes">): string | null {
   if (!error) return null;

@@ -35,6 +35,7 @@ from corral.loading.kinds.view import (
     end_targets,
     failed,
     give_up,
+    not_begun,
     plan_of,
     progress_of,
     reread,
@@ -104,12 +105,21 @@ class LoadKind:
         if not view.operation.targets and await _is_enough(tx, view, model):
             return Next(verdict=completed(view, f"{model.name} is loaded already."))
         if self.files.is_fetching(view) or not are_known(model):
-            fetching = await self.files.look(tx, view, model, share=FETCH_SHARE)
+            fetching = await self._fetch_files(tx, view, model)
             # What was fetched may have given the model another run hash: it is read anew at the next look.
             return fetching or Next(verdict=running(view, f"Choosing a node for {model.name}", next_s=0.0))
         if is_over(view.operation.deadline_at, view.now):
             return await self._fail(tx, view, [*failures, _nowhere(view)])
         return await self._place(tx, view, model, failures, again)
+
+    async def _fetch_files(self, tx: Transaction, view: View, model: Model) -> Next | None:
+        """Fetch the files, unless an installation that this load waited for has just tried that in vain: then the load
+        ends without a failure of its own. None if the files are there."""
+        if not self.files.is_fetching(view):
+            install = await load_store.find_ended_install(tx, view.operation)
+            if install is not None:
+                return Next(verdict=not_begun(view, install))
+        return await self.files.look(tx, view, model, share=FETCH_SHARE)
 
     async def _place(
         self, tx: Transaction, view: View, model: Model, failures: Sequence[Failure], again: Again
@@ -117,7 +127,7 @@ class LoadKind:
         await load_store.lock_placing(tx)
         registry = await self.placer.look(tx, model)
         if not is_somewhere(model, registry.in_library, registry.staged):
-            return await self.files.look(tx, view, model, share=FETCH_SHARE)
+            return await self._fetch_files(tx, view, model)
         attempt = Attempt(wanted=replace(view.wanted, count=_lacking(view)), again=again)
         decided = self.placer.decide(model, attempt, registry)
         key = view.operation.id

@@ -128,6 +128,14 @@ def failed(view: View, fault: Fault) -> Verdict:
     )
 
 
+def not_begun(view: View, cause: Operation) -> Verdict:
+    """Cancel an operation because the one that it waited for brought nothing. `cause` alone is the failure."""
+    words = f"the {cause.kind.replace('_', ' ')} of {cause.subject}"
+    ended = f"{words} failed: {cause.fault.text}" if cause.fault else f"{words} was {cause.state}."
+    message = f"Not begun: {ended}"
+    return Verdict(state=OperationState.CANCELLED, message=message, progress=view.operation.progress)
+
+
 async def end_targets(tx: Transaction, view: View, ends: Sequence[tuple[Target, Ended]], *, tells: bool = True) -> View:
     """It is over with these, without their workers having said so. With `tells`, those that may be at it are told, and
     what they may have started is stopped."""

@@ -11,7 +11,6 @@ import {
   triesOf,
   waves,
 } from "@/pages/operations/sorting";
-import { echoesOf } from "@/text/operation";
 
 const operation = (more: Partial<OperationOut>): OperationOut =>
   ({
@@ -140,17 +139,6 @@ test("a wave of a cancelled operation is not done, and one that was never told i
     "Wave 2 of 3: cancelled",
     "Wave 3 of 3: not begun",
   ]);
-});
-
-test("a load that failed because its installation did is no failure of its own", () => {
-  const install = operation({ id: "i", kind: "model_install", state: "failed", error: "No such file." });
-  const load = operation({ id: "l", kind: "model_load", state: "failed", error: "No such file." });
-  expect(sections([install, load]).failed.map(({ id }) => id)).toEqual(["i"]);
-  expect(sections([load]).failed.map(({ id }) => id)).toEqual(["l"]);
-  const other = { ...load, error: "Out of memory." };
-  expect(sections([install, other]).failed).toHaveLength(2);
-  expect(echoesOf(install, [install, load])).toEqual(["l"]);
-  expect(echoesOf(load, [install, load])).toEqual([]);
 });
 
 test("what can be done depends on how it stands", () => {

@@ -2,7 +2,7 @@
 import type { IntentOut, OperationOut, TargetOut } from "@/api/schema";
 import type { OperationsSearch } from "@/pages/operations/search";
 import { plural } from "@/text/format";
-import { hasEnded, isEcho, isNotBegun } from "@/text/operation";
+import { hasEnded, isNotBegun } from "@/text/operation";
 
 export type Filter = Omit<OperationsSearch, "operation">;
 
@@ -70,9 +70,7 @@ export interface Sections {
 
 /** A failure is never among what is under way. One that ended a moment ago is in neither. */
 export function sections(operations: readonly OperationOut[]): Sections {
-  const failed = operations.filter(
-    (operation) => operation.state === "failed" && !isEcho(operation, operations),
-  );
+  const failed = operations.filter((operation) => operation.state === "failed");
   const underWay = operations.filter((operation) => !hasEnded(operation.state));
   return { underWay: underWay.sort(byWeight), failed };
 }

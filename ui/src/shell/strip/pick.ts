@@ -1,6 +1,6 @@
 // Which operation the strip shows. Pure: from what is under way, and what was hidden here, to one line.
 import type { OperationOut } from "@/api/schema";
-import { isEcho, isUnderWay } from "@/text/operation";
+import { isUnderWay } from "@/text/operation";
 
 export interface Picked {
   /** What runs, or is next in the queue; null if nothing does, or all of it was hidden here. */
@@ -23,9 +23,7 @@ export function pick(
   const underWay = operations.filter((operation) => isUnderWay(operation.state));
   const open = underWay.filter((operation) => !hidden.has(operation.id)).sort(leastAdvancedFirst);
   const shown = stay(open, before) ?? open[0] ?? null;
-  const failed = operations
-    .filter((operation) => operation.state === "failed" && !isEcho(operation, operations))
-    .sort(newestFirst);
+  const failed = operations.filter((operation) => operation.state === "failed").sort(newestFirst);
   return { shown, more: underWay.length - (shown ? 1 : 0), failed };
 }
 

@@ -35,12 +35,11 @@ def registered(page: Page, fleet: Fleet, name: str, **facts: Any) -> Iterator[No
         status, answer = await cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
         assert status in (200, 201), answer
 
+    del page
     fleet.run(come())
     try:
         yield
     finally:
-        # A page that is open would ask for what has just been removed.
-        page.goto("about:blank")
         fleet.call("DELETE", f"/api/nodes/{name}")
 
 
@@ -111,6 +110,23 @@ def test_address_of_a_tab_that_agent_nodes_lack_shows_their_page(page: Page, fle
         page.goto(f"{fleet.url()}/app/nodes/helper?tab={tab}")
         expect(page.get_by_role("region", name="Conditions")).to_be_visible()
         expect(page.get_by_text("is an agent node and runs no backend")).to_have_count(0)
-        # Nothing may be asked of the node when it is removed.
-        page.goto(f"{fleet.url()}/app/nodes")
-        expect(page.get_by_role("link", name="helper")).to_be_visible()
+
+
+@pytest.mark.behaviour("PAGE-180")
+@pytest.mark.parametrize("tab", ["overview", "backends"])
+def test_page_of_a_node_that_is_removed_says_so_and_asks_nothing_about_it_any_more(
+    page: Page, fleet: Fleet, tab: str
+) -> None:
+    with registered(page, fleet, "brief"):
+        page.goto(f"{fleet.url()}/app/nodes/brief?tab={tab}")
+        expect(page.get_by_role("heading", name="brief", level=1)).to_be_visible()
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        key = fleet.get("/api/nodes/brief")["id"]
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        # The list is read again after the removal was told, and with it whatever else is on the page.
+        with page.expect_response(re.compile(r"/api/nodes(\?.*)?$")):
+            fleet.call("DELETE", "/api/nodes/brief")
+        expect(page.get_by_text("brief was removed.")).to_be_visible()
+        assert [url for url in asked if key in url] == []
+        assert axe(page) == []

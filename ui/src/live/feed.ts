@@ -5,6 +5,7 @@ import type { Topic } from "@/api/queries";
 import type { LiveOut, NodeOut, OperationInFull, OperationOut } from "@/api/schema";
 import { madeOld, madeOldByEnd } from "@/live/changes";
 import { tellsOfOthers, tellsTheEnd, withProgress } from "@/live/progress";
+import { forgetNode, mayBeAsked } from "@/live/removed";
 import type { Frame } from "@/live/stream";
 
 const GATHER_MS = 250;
@@ -48,6 +49,7 @@ export class Feed {
   }
 
   private makeOld(kind: string, event: Event): void {
+    if (kind === "node.removed") forgetNode(this.cache, event.key);
     const state = typeof event.data.state === "string" ? event.data.state : undefined;
     this.readSoon([...madeOld(kind), ...madeOldByEnd(kind, state)]);
   }
@@ -63,7 +65,10 @@ export class Feed {
     this.old = new Set();
     // Reads that are under way may have begun before the change: they are begun again, not joined.
     for (const topic of topics)
-      void this.cache.invalidateQueries({ queryKey: [topic] }, { cancelRefetch: true });
+      void this.cache.invalidateQueries(
+        { queryKey: [topic], predicate: mayBeAsked },
+        { cancelRefetch: true },
+      );
   }
 
   private showProgress(): void {

@@ -1,6 +1,7 @@
 // One machine: how it is and why, what runs on it, what it may use, and what its engines print.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useRef } from "react";
 import { nodes, operations } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
 import { Ago } from "@/kit/Ago";
@@ -41,6 +42,7 @@ const UP_FRONT = new Set(["approve", "drain", "resume"]);
 export default function NodePage() {
   const { node: wanted } = useParams({ from: "/nodes/$node" });
   const asked = useQuery(nodes);
+  const shown = useRef({ wanted: "", name: "" });
   return (
     <>
       <p className="small">
@@ -49,7 +51,11 @@ export default function NodePage() {
       <Answered query={asked}>
         {(all) => {
           const found = all.find((node) => node.id === wanted) ?? all.find((node) => node.name === wanted);
-          if (found) return <Page key={found.id} node={found} />;
+          if (found) {
+            shown.current = { wanted, name: found.name };
+            return <Page key={found.id} node={found} />;
+          }
+          if (shown.current.wanted === wanted) return <Removed name={shown.current.name} />;
           return (
             <Empty title={`There is no node ${wanted}.`}>
               It was removed, or never joined. <Link to="/nodes">All nodes</Link> shows those that are there.
@@ -58,6 +64,18 @@ export default function NodePage() {
         }}
       </Answered>
     </>
+  );
+}
+
+/** For a node that went while its page was open. */
+function Removed({ name }: { name: string }) {
+  return (
+    <div role="status">
+      <Empty title={`${name} was removed.`}>
+        The node was removed from the cluster while this page was open. To come back, its worker needs a new
+        join token. <Link to="/nodes">All nodes</Link>
+      </Empty>
+    </div>
   );
 }
 

@@ -6,6 +6,7 @@ import type { NodeOut } from "@/api/schema";
 import { Confirm } from "@/kit/Confirm";
 import type { MenuItem } from "@/kit/Menu";
 import { useToast } from "@/kit/toasts";
+import { forgetNode, mayBeAsked } from "@/live/removed";
 import { approve, drain, probe, remove, resume, stopWorker } from "@/pages/nodes/calls";
 import { type Offer, type OfferId, offersOf } from "@/pages/nodes/offers";
 import { lossOf } from "@/pages/nodes/words";
@@ -31,7 +32,12 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
   const done = async (work: Promise<unknown>, said: string) => {
     await work;
     toast(said);
-    await queries.invalidateQueries({ queryKey: ["nodes"] });
+    await queries.invalidateQueries({ queryKey: ["nodes"], predicate: mayBeAsked });
+  };
+  const removeAndForget = async () => {
+    await remove(node.id);
+    onRemoved?.();
+    forgetNode(queries, node.id);
   };
   const now = (id: OfferId, work: Promise<unknown>, said: string) => {
     setPending(id);
@@ -89,7 +95,7 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
         title={`Remove ${node.name}?`}
         verb={`Remove ${node.name}`}
         onClose={close}
-        onConfirm={() => done(remove(node.id), `${node.name} is removed.`).then(onRemoved)}
+        onConfirm={() => done(removeAndForget(), `${node.name} is removed.`)}
       >
         <p>{lossOf(node)}</p>
         <p>It is cut off at once. To come back it needs a new join token.</p>

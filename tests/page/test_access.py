@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.page.support import Fleet, axe
+from tests.page.support import Aside, Fleet, Watched, axe, come_in
+from tests.support.databases import fresh_database
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.waiting import eventually
 
 OWN_PAGE = {"X-Corral-Request": "1"}
@@ -45,6 +49,13 @@ def run_command(fleet: Fleet, command: str) -> Any:
             return await answer.json()
 
     return fleet.run(post())
+
+
+@asynccontextmanager
+async def lone_frontend(postgres: str) -> AsyncIterator[RunningFrontend]:
+    """A frontend with a registry of its own, which may lose its keys."""
+    async with fresh_database(postgres) as url, running_frontend(url) as frontend:
+        yield frontend
 
 
 @pytest.mark.behaviour("PAGE-125")
@@ -115,11 +126,48 @@ def test_the_last_key_stays_and_the_dialog_says_why(page: Page, fleet: Fleet, wa
     name = own.get_attribute("aria-label")
     ask(page, str(name), "Revoke it")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("you leave with it")
+    expect(dialog).to_contain_text("Revoking it signs you out")
     dialog.get_by_role("button", name=f"Revoke {name}").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("last admin key that works")
+    expect(dialog).to_contain_text("is the last admin key that works")
+    expect(dialog).to_contain_text("corral keys recover makes a new admin key")
+    assert axe(page) == []
     dialog.get_by_role("button", name="Keep it as it is").click()
     expect(own).to_contain_text("active")
+
+
+@pytest.mark.behaviour("PAGE-181")
+def test_last_admin_key_is_revoked_after_a_second_confirmation_that_names_the_way_back(
+    built_page: None, aside: Aside, context: BrowserContext, watched: Watched, postgres: str
+) -> None:
+    watched.allow(r"status of (409|401)")
+    with aside.inside(lone_frontend(postgres)) as frontend:
+        come_in(context, frontend.url)
+        page = context.new_page()
+        page.goto(f"{frontend.url}/app/access")
+        ask(page, "admin", "Revoke it")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Revoke admin").click()
+        dialog.get_by_role("button", name="Revoke the last admin key").click()
+        expect(page.get_by_label("API key")).to_be_visible()
+        assert aside.run(frontend.call("GET", "/api/me", key=ADMIN_KEY))[0] == 401
+        page.close()
+
+
+@pytest.mark.behaviour("PAGE-181")
+def test_rotating_the_key_of_the_settings_says_which_file_it_leaves_behind(page: Page, fleet: Fleet) -> None:
+    fleet.new_key("admin", name="of nobody's home")
+    page.goto(f"{fleet.url()}/app/access")
+    ask(page, "of nobody's home", "Rotate its secret")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Its secret becomes another.")
+    expect(dialog).not_to_contain_text("admin.key")
+    dialog.get_by_role("button", name="Cancel").click()
+    ask(page, "admin", "Rotate its secret")
+    expect(dialog).to_contain_text("Rotating it here does not change the file admin.key")
+    expect(dialog).to_contain_text("corral keys rotate admin")
+    assert axe(page) == []
+    (made,) = [key for key in fleet.get("/api/keys") if key["name"] == "of nobody's home"]
+    fleet.call("DELETE", f"/api/keys/{made['id']}")
 
 
 @pytest.mark.behaviour("PAGE-126")

@@ -3,13 +3,12 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { KeyMade, KeyOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
-import { Confirm } from "@/kit/Confirm";
 import { Empty } from "@/kit/Panel";
-import { useToast } from "@/kit/toasts";
-import { keys, revokeKey } from "@/pages/access/calls";
+import { keys } from "@/pages/access/calls";
 import { KeyDialog } from "@/pages/access/KeyDialog";
 import { KeyRow } from "@/pages/access/KeyRow";
 import { shownKeys } from "@/pages/access/listing";
+import { RevokeDialog } from "@/pages/access/RevokeDialog";
 import { RotateDialog } from "@/pages/access/RotateDialog";
 import { SecretDialog } from "@/pages/access/SecretDialog";
 import { useMe } from "@/shell/me";
@@ -20,7 +19,6 @@ type Asked = { kind: "rotate" | "revoke"; key: KeyOut };
 export function KeyList() {
   const [{ q = "", show, new: isNew, key: changed }, say] = useAddress("/access");
   const me = useMe();
-  const toast = useToast();
   const asked = useQuery(keys);
   const [made, setMade] = useState<KeyMade | null>(null);
   const [about, ask] = useState<Asked | null>(null);
@@ -54,20 +52,7 @@ export function KeyList() {
         <RotateDialog entry={about.key} isOwn={about.key.id === me.key_id} onClose={close} onMade={setMade} />
       )}
       {about?.kind === "revoke" && (
-        <Confirm
-          title={`Revoke ${about.key.name}?`}
-          verb={`Revoke ${about.key.name}`}
-          onConfirm={async () => {
-            await revokeKey(about.key.id);
-            toast(`${about.key.name} does not work any more.`);
-          }}
-          onClose={close}
-        >
-          <p>Programs that use it are refused from now on. A revoked key stays revoked.</p>
-          {about.key.id === me.key_id && (
-            <p className="bad-text">You came in with this key: you leave with it.</p>
-          )}
-        </Confirm>
+        <RevokeDialog entry={about.key} isOwn={about.key.id === me.key_id} onClose={close} />
       )}
       {made && <SecretDialog made={made} onClose={() => setMade(null)} />}
     </>

@@ -7,6 +7,7 @@ import { Dialog } from "@/kit/Dialog";
 import { Select } from "@/kit/fields";
 import { Trouble } from "@/kit/Trouble";
 import { rotateKey } from "@/pages/access/calls";
+import { isOfHome } from "@/pages/access/listing";
 
 const GRACES = [
   { value: "0", label: "It stops at once" },
@@ -55,7 +56,15 @@ export function RotateDialog({ entry, isOwn, onClose, onMade }: RotateDialogProp
       </Select>
       {isOwn && (
         <p className="small soft">
-          You came in with this key. Come in with the new secret before the old one ends.
+          You are signed in with this key. Sign in with the new secret before the old one ends.
+        </p>
+      )}
+      {isOfHome(entry) && (
+        <p className="small bad-text">
+          This is the admin key of <code>corral up</code>, or of the setting <code>admin_key</code>. Rotating
+          it here does not change the file <code>admin.key</code> there: when the old secret ends, commands on
+          that machine are refused. <code>corral keys rotate {entry.name}</code> on that machine changes both;
+          or put the new secret into the file yourself.
         </p>
       )}
       <Trouble error={asked.error} />

@@ -21,7 +21,9 @@ export const changeKey = (id: string, body: KeyPatch) =>
   answer(api.PATCH("/api/keys/{key_id}", { ...key(id), body }));
 export const rotateKey = (id: string, grace_s: number | null) =>
   answer(api.POST("/api/keys/{key_id}/rotate", { ...key(id), body: { grace_s } }));
-export const revokeKey = (id: string) => answer(api.DELETE("/api/keys/{key_id}", key(id)));
+/** `last`: also if no other admin key works. */
+export const revokeKey = (id: string, last: boolean) =>
+  answer(api.DELETE("/api/keys/{key_id}", { params: { path: { key_id: id }, query: { last } } }));
 
 export const makeUser = (body: UserIn) => answer(api.POST("/api/users", { body }));
 export const changeUser = (id: string, body: UserPatch) =>

@@ -91,3 +91,8 @@ export function exampleModel(
   const [best] = [...able].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   return best?.name ?? patterns?.find((pattern) => !/[*?[]/.test(pattern)) ?? "MODEL";
 }
+
+/** Whether a machine keeps this key in a file: it was made of a frontend's settings, or by `corral keys recover`. */
+export function isOfHome({ created_by }: Pick<KeyOut, "created_by">): boolean {
+  return created_by === "settings" || created_by.startsWith("recovery by ");
+}

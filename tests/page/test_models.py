@@ -356,6 +356,21 @@ def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: F
     forget(page, fleet, "addressed")
 
 
+@pytest.mark.behaviour("PAGE-55", "OPS-161")
+def test_dismissing_failures_on_the_page_of_a_model_can_be_undone(page: Page, fleet: Fleet) -> None:
+    put(fleet, "absent", files=[{"path": "absent.gguf", "uri": f"file://{fleet.models.files}/absent.gguf"}])
+    for _ in range(2):
+        fleet.run(fleet.models.becomes(fleet.run(fleet.models.load("absent")), "failed"))
+    open_page(page, fleet, "/models/absent")
+    main = page.get_by_role("main")
+    expect(main.get_by_text("It has failed 2 times.")).to_be_visible()
+    main.get_by_role("alert").get_by_role("button", name=re.compile("^Dismiss: ")).click()
+    expect(main.get_by_text("It has failed 2 times.")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(main.get_by_text("It has failed 2 times.")).to_be_visible()
+    forget(page, fleet, "absent")
+
+
 @pytest.mark.behaviour("PAGE-95")
 def test_addresses_restore_what_was_shown_and_everybody_can_use_it(page: Page, fleet: Fleet, gallery: None) -> None:
     put(fleet, "seen", description="A model with a description that is long enough to need two lines on a phone.")

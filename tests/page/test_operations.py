@@ -190,7 +190,7 @@ def test_strip_shows_what_runs_and_counts_an_older_failure_beside_it(page: Page,
     expect(page.get_by_role("link", name=re.compile("Operations.*1 under way.*1 failed"))).to_be_visible()
     line.get_by_role("button", name="1 failed").click()
     failures = page.get_by_role("region", name="List of failed operations")
-    expect(failures).to_contain_text("Failed install drove")
+    expect(failures).to_contain_text(re.compile(r"Failed install drove (just now|.* ago)"))
     assert axe(page) == []
     # Hiding what runs leaves the failure alone: it is not dismissed.
     line.get_by_role("button", name="Hide the install of covey here").click()

@@ -7,9 +7,10 @@ import { Button } from "@/kit/Button";
 import { Icon } from "@/kit/icons";
 import { Progress } from "@/kit/measures";
 import { Trouble } from "@/kit/Trouble";
-import { cancel, dismiss } from "@/pages/models/calls";
+import { cancel } from "@/pages/models/calls";
 import { headline, phaseWord, STEPS, stepOf, targetWord } from "@/pages/models/phases";
 import { hasEnded, sameFailures } from "@/pages/models/state";
+import { useDismiss } from "@/shell/useDismiss";
 import { bytesOf, percent } from "@/text/format";
 
 export function UnderWay({ operation, nodes = true }: { operation: OperationOut; nodes?: boolean }) {
@@ -96,7 +97,7 @@ function Targets({ operation }: { operation: OperationOut }) {
 function Failed({ operation }: { operation: OperationOut }) {
   const { data: all } = useQuery(operations);
   const ids = sameFailures(operation, all);
-  const seen = useMutation({ mutationFn: () => Promise.all(ids.map(dismiss)) });
+  const dismissing = useDismiss(operation, ids);
   return (
     <div className="trouble" role="alert">
       <Icon name="warn" />
@@ -111,13 +112,13 @@ function Failed({ operation }: { operation: OperationOut }) {
           </Link>
           {ids.length > 1 && `. It has failed ${ids.length} times.`}
         </p>
-        <Trouble error={seen.error} />
+        <Trouble error={dismissing.error} />
       </div>
       <Button
         small
-        busy={seen.isPending}
+        busy={dismissing.isPending}
         aria-label={`Dismiss: ${headline(operation)}`}
-        onClick={() => seen.mutate()}
+        onClick={dismissing.dismiss}
       >
         Dismiss
       </Button>

@@ -163,9 +163,6 @@ export const putRule = (name: string, body: Record<string, unknown>) =>
 
 export const deleteRule = (name: string) => answer(api.DELETE("/api/rules/{name}", named(name)));
 
-export const dismiss = (id: string) =>
-  answer(api.POST("/api/operations/{operation_id}/dismiss", { params: { path: { operation_id: id } } }));
-
 export const cancel = (id: string) =>
   answer(api.POST("/api/operations/{operation_id}/cancel", { params: { path: { operation_id: id } } }));
 

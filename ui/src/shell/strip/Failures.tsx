@@ -86,7 +86,7 @@ function Failure({ failure }: { failure: OperationOut }) {
       <div className="strip-failure">
         <Link to="/operations" search={{ operation: failure.id }}>
           {verb(failure)} <strong>{subject(failure)}</strong>
-        </Link>
+        </Link>{" "}
         <span className="small faint">
           <Ago at={failure.finishedAt ?? failure.updatedAt} />
         </span>

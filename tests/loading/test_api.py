@@ -42,6 +42,7 @@ async def test_a_load_is_asked_for_once_and_tells_where_to_look(frontend: Runnin
     assert (status, asked["name"], asked["deduplicated"]) == (202, "team/chat", False)
     status, again = await call(frontend, "POST", "/api/models/team/chat/load")
     assert (status, again["id"], again["deduplicated"]) == (200, asked["id"], True)
+    assert again["message"] == "The model load of team/chat is under way already."
     status, operation = await call(frontend, "GET", f"/api/operations/{asked['id']}")
     assert (status, operation["kind"], operation["taskType"], operation["isBackend"]) == (
         200,

@@ -65,6 +65,8 @@ async def test_a_load_goes_on_behind_an_installation_that_is_under_way(
     await frontend.run()
     first = await frontend.loads.ask("chat")
     assert first != installing.id
+    (waiting,) = await sql(database, "SELECT message FROM operations WHERE id = CAST(:id AS uuid)", id=first)
+    assert waiting.message == "Waits until the model install of chat has ended."
     assert await frontend.loads.ask("chat") == first
     assert (await ask(frontend, kind="install")).id in (installing.id, first)
     frontend.library.gate.set()

@@ -150,6 +150,7 @@ async def test_a_rival_is_refused_with_the_operation_in_its_way(database: Databa
             await admit(database, rival)
         assert caught.value.slug == "operation_in_progress"
         assert caught.value.details["operation_id"] == first.id
+        assert caught.value.message == f"The backend install of {first.subject} is running for the same nodes."
         assert caught.value.hint
     assert await count(database) == 1
 

@@ -179,7 +179,6 @@ class PretendLoads:
     async def fail(self, code: str, words: str) -> None:
         await self.move(state="failed", error_code=code, error_text=words)
 
-
     async def fail_install(self, code: str, words: str) -> None:
         """The installation that the last load waited for has failed, so the load was not begun."""
         failed = text("""

@@ -164,7 +164,7 @@ def check_chain(chain: Sequence[Operation]) -> None:
 
 def in_progress(rival: Operation, where: str) -> Conflict:
     return Conflict(
-        f"Operation {rival.id} ({rival.kind} {rival.subject}) is {rival.state} for {where}.",
+        f"The {rival.kind.replace('_', ' ')} of {rival.subject} is {rival.state.replace('_', ' ')} for {where}.",
         hint=f"Wait for it, queue behind it with --after, or stop it: corral operations cancel {rival.id}",
         code="operation_in_progress",
         details={"operation_id": rival.id, "kind": str(rival.kind), "state": str(rival.state)},

@@ -197,7 +197,7 @@ def asked_out(admitted: Admitted, message: str = "") -> AskedModelOut:
     if not message:
         message = _DOING.get(operation.kind, "{} is being worked on.").format(operation.subject)
         if admitted.is_duplicate:
-            message = f"This is under way already, as operation {operation.id}."
+            message = f"The {operation.kind.replace('_', ' ')} of {operation.subject} is under way already."
     return AskedModelOut(
         id=operation.id,
         job_id=operation.id,

@@ -311,6 +311,33 @@ def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, t
 
 
 @pytest.mark.behaviour("PAGE-78")
+def test_downloaded_log_has_every_line_and_its_address_outlives_the_click(
+    page: Page, fleet: Fleet, tmp_path: Path
+) -> None:
+    page.add_init_script(_NOTE_REVOKED)
+    fleet.run(fleet.models.put("whole"))
+    fleet.run(fleet.models.loaded("whole", "worker-1"))
+    open_page(page, fleet, "/nodes/worker-1?tab=logs&log=whole%230")
+    expect(page.get_by_role("log", name="Output of whole#0").get_by_text("ready: whole")).to_be_visible()
+    with page.expect_download() as started:
+        button(page, "Download whole#0").click()
+    kept = tmp_path / "log"
+    started.value.save_as(kept)
+    lines = fleet.get("/api/nodes/worker-1/backend-logs/whole%230?lines=1000")["lines"]
+    assert kept.read_text() == "".join(f"{line['at']} {line['stream']} {line['text']}\n" for line in lines)
+    # A busy browser fetches the file long after the click: whoever revokes its address at once takes it away.
+    assert page.evaluate("window.revoked") == []
+    fleet.run(fleet.models.forget("whole"))
+
+
+_NOTE_REVOKED = """
+  window.revoked = [];
+  const revoke = URL.revokeObjectURL;
+  URL.revokeObjectURL = (address) => { window.revoked.push(address); revoke.call(URL, address); };
+"""
+
+
+@pytest.mark.behaviour("PAGE-78")
 def test_a_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
     page: Page, fleet: Fleet, watched: Watched
 ) -> None:

@@ -72,6 +72,25 @@ def send(page: Page, text: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.behaviour("PAGE-182")
+def test_question_that_the_frontend_never_heard_is_asked_again_by_a_button_and_by_nothing_else(
+    page: Page, context: BrowserContext, fleet: Fleet, watched: Watched
+) -> None:
+    watched.allow("ERR_INTERNET_DISCONNECTED")
+    put(fleet, "cut-off")
+    open_page(page, fleet, "?model=cut-off")
+    context.set_offline(True)
+    send(page, "Are you there?")
+    expect(turns(page).last).to_contain_text("The frontend does not answer.")
+    # Nothing asks again by itself, so nothing may say so.
+    expect(turns(page).last).not_to_contain_text("by itself")
+    expect(turns(page).last).to_contain_text("Try again when the connection is back.")
+    context.set_offline(False)
+    turns(page).last.get_by_role("button", name=re.compile("again", re.IGNORECASE)).click()
+    expect(turns(page).last).to_contain_text("answered by worker-", timeout=LONG_MS)
+    forget(fleet, "cut-off")
+
+
 @pytest.mark.behaviour("PAGE-115")
 @pytest.mark.timeout(600)
 def test_an_empty_cluster_answers_the_example_as_it_stands(page: Page, fleet: Fleet) -> None:

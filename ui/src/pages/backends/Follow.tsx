@@ -8,7 +8,7 @@ import { Button } from "@/kit/Button";
 import { Trouble } from "@/kit/Trouble";
 import { ask, cancel, dismiss, retry, simply } from "@/pages/backends/data";
 import { TargetList } from "@/pages/backends/TargetList";
-import { againFor, canGoBack, isOver, standing } from "@/pages/backends/targets";
+import { againFor, isOver, offeredBack, standing } from "@/pages/backends/targets";
 import { operationsSearch } from "@/pages/operations/search";
 import { plural } from "@/text/format";
 
@@ -40,7 +40,7 @@ interface FollowedProps {
 
 function Followed({ operation, onNext, only, titled }: FollowedProps) {
   const again = operation.state === "failed" ? againFor(operation) : null;
-  const back = canGoBack(operation);
+  const back = offeredBack(operation, only);
   const stopping = useMutation({ mutationFn: () => cancel(operation.id) });
   const retrying = useMutation({
     mutationFn: async () => {
@@ -88,7 +88,7 @@ function Followed({ operation, onNext, only, titled }: FollowedProps) {
             Ask for it again
           </Button>
         )}
-        {back.length > (only === undefined ? 0 : 1) && (
+        {back.length > 0 && (
           <Button small busy={returning.isPending} onClick={() => returning.mutate()}>
             Roll back {plural(back.length, "node")}
           </Button>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { operation, target } from "@/pages/backends/sample";
-import { againFor, canGoBack, said, standing, wavesOf } from "@/pages/backends/targets";
+import { againFor, canGoBack, offeredBack, said, standing, wavesOf } from "@/pages/backends/targets";
 
 test("queued, busy, done and failed have words of their own", () => {
   const words = ["queued", "working", "success", "error"].map((state) => said({ state }).word);
@@ -84,4 +84,16 @@ test("only nodes that an upgrade has changed can go back", () => {
   );
   expect(canGoBack(ended)).toEqual(["id-a"]);
   expect(canGoBack({ ...ended, state: "running" })).toEqual([]);
+});
+
+test("who looks at one node is offered its roll-back once, not beside that of the operation", () => {
+  const upgraded = (...names: string[]) =>
+    operation(
+      "fake",
+      names.map((name) => target(name, "success", { previous_version: "1.0" })),
+      { state: "completed", kind: "backend_upgrade" },
+    );
+  expect(offeredBack(upgraded("a"), "id-a")).toEqual([]);
+  expect(offeredBack(upgraded("a"), undefined)).toEqual(["id-a"]);
+  expect(offeredBack(upgraded("a", "b"), "id-a")).toEqual(["id-a", "id-b"]);
 });

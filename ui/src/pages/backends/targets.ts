@@ -150,6 +150,12 @@ export function againFor(operation: OperationInFull): Wish | null {
 }
 
 /** Nodes that an ended upgrade or reinstallation has changed, and that have kept what they had. */
+/** Where a roll-back of the whole operation is offered. Who looks at one node has a button for that node already. */
+export function offeredBack(operation: OperationInFull, only: string | undefined): string[] {
+  const back = canGoBack(operation);
+  return only !== undefined && back.length < 2 ? [] : back;
+}
+
 export function canGoBack(operation: OperationInFull): string[] {
   if (!isOver(operation.state) || !["backend_upgrade", "backend_reinstall"].includes(operation.kind))
     return [];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,8 +17,12 @@ ADMIN = [operation for operation in operations() if operation.is_for_admins]
 NODE = [operation for operation in operations() if operation.is_for_nodes and operation.names_a_node]
 
 
+_NUMBERS = itertools.count(1)
+
+
 async def make_key(frontend: RunningFrontend, **body: Any) -> Any:
-    status, made = await frontend.call("POST", "/api/keys", {"name": "made", "scope": "admin"} | body)
+    name = f"made-{next(_NUMBERS)}"
+    status, made = await frontend.call("POST", "/api/keys", {"name": name, "scope": "admin"} | body)
     assert status == 201, made
     return made
 

@@ -197,3 +197,45 @@ async def test_uses_of_key_are_written_together_and_once_a_minute(frontend: Runn
     assert first is not None
     await frontend.call("GET", "/api/me", key=made["key"])
     assert await _last_used(frontend, made["id"]) == first
+
+
+async def _create(frontend: RunningFrontend, **body: Any) -> tuple[int, str]:
+    status, answer = await frontend.call("POST", "/api/keys", body)
+    return status, assert_envelope(answer)["code"] if status != 201 else ""
+
+
+@pytest.mark.behaviour("KEY-5")
+async def test_name_of_a_working_key_is_refused_for_another(frontend: RunningFrontend) -> None:
+    first = await make_key(frontend, name="laptop")
+    assert await _create(frontend, name="laptop") == (409, "key_name_taken")
+    await frontend.call("POST", f"/api/keys/{first['id']}/rotate")
+    assert await _create(frontend, name="laptop") == (409, "key_name_taken")
+
+
+@pytest.mark.behaviour("KEY-5")
+async def test_name_of_a_revoked_key_can_be_used_again(frontend: RunningFrontend) -> None:
+    first = await make_key(frontend, name="laptop")
+    assert (await frontend.call("DELETE", f"/api/keys/{first['id']}"))[0] == 200
+    assert await _create(frontend, name="laptop") == (201, "")
+
+
+@pytest.mark.behaviour("KEY-5")
+async def test_keys_of_different_users_may_share_a_name(frontend: RunningFrontend) -> None:
+    assert (await frontend.call("POST", "/api/users", {"name": "ada", "password": "long enough for ada"}))[0] == 201
+    await make_key(frontend, name="laptop")
+    assert await _create(frontend, name="laptop", user="ada") == (201, "")
+
+
+@pytest.mark.behaviour("KEY-5")
+async def test_key_is_not_renamed_to_the_name_of_a_working_one(frontend: RunningFrontend) -> None:
+    await make_key(frontend, name="laptop")
+    other = await make_key(frontend, name="shop")
+    status, answer = await frontend.call("PATCH", f"/api/keys/{other['id']}", {"name": "laptop"})
+    assert (status, assert_envelope(answer)["code"]) == (409, "key_name_taken")
+    assert (await frontend.call("PATCH", f"/api/keys/{other['id']}", {"name": "shop"}))[0] == 200
+
+
+@pytest.mark.behaviour("KEY-5")
+async def test_one_of_several_keys_of_a_name_made_at_once_is_made(frontend: RunningFrontend) -> None:
+    made = await asyncio.gather(*(_create(frontend, name="laptop") for _ in range(6)))
+    assert sorted(status for status, _ in made) == [201, 409, 409, 409, 409, 409]

@@ -7,6 +7,7 @@ loop runs in a thread beside.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import threading
@@ -29,6 +30,8 @@ T = TypeVar("T")
 RUN_LIMIT_S = 180.0
 COOKIE = "corral_session"
 AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+# Two keys that work have no name in common.
+_NUMBERS = itertools.count(1)
 _SERIOUS = ("serious", "critical")
 
 
@@ -105,7 +108,8 @@ class Fleet:
         return answer
 
     def new_key(self, scope: str, **more: Any) -> str:
-        status, made = self.call("POST", "/api/keys", {"name": f"of the tests, to {scope}", "scope": scope} | more)
+        name = f"of the tests, to {scope} ({next(_NUMBERS)})"
+        status, made = self.call("POST", "/api/keys", {"name": name, "scope": scope} | more)
         assert status == 201, made
         return str(made["key"])
 

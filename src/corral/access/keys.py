@@ -84,6 +84,17 @@ async def create_key(tx: Transaction, ids: Ids, wish: KeyWish, actor: str) -> tu
     return await store.get_key(tx, key.id), secret
 
 
+async def check_name_is_free(tx: Transaction, name: str, user_id: str | None, key_id: str | None = None) -> None:
+    """Raise `Conflict` if another key of the same user has this name and works: nobody could tell the two apart."""
+    same = await store.find_active_key(tx, name, user_id)
+    if same is not None and same.id != key_id:
+        raise Conflict(
+            f"There is a key named {name} already ({same.prefix}…, scope {same.scope}).",
+            hint=f"Choose another name; `corral keys rotate {same.id}` gives that key a new secret.",
+            code="key_name_taken",
+        )
+
+
 async def change_key(tx: Transaction, key_id: str, change: KeyChange, actor: str) -> ApiKey:
     async with keeping_a_way_in(tx):
         before = await store.lock_key(tx, key_id)
@@ -91,6 +102,8 @@ async def change_key(tx: Transaction, key_id: str, change: KeyChange, actor: str
             raise _stays_revoked()
         if before.node_id is not None and "scope" in change:
             raise Conflict("The key of an agent node may only ask models.", code="key_of_node")
+        if "name" in change:
+            await check_name_is_free(tx, change["name"], before.user_id, key_id)
         values = {name: value for name, value in change.items() if name in ("name", "scope", "models")}
         if values:
             await store.update_key(tx, key_id, values)

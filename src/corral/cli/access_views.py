@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from corral.cli import render
-from corral.domain.errors import Conflict, InvalidRequest
+from corral.domain.errors import InvalidRequest
 from corral.wire.access import KeyOut, LimitIn, LimitOut, TokenOut
 from corral.wire.join import JoinOut
 from corral.wire.users import UserOut
@@ -72,17 +72,6 @@ def made_key(key: KeyOut, now: datetime) -> str:
     expires = render.until(key.expires_at, now)
     words = may.get(key.scope, "")
     return render.clean(f"{key.name} {words} (scope {key.scope}). It expires {expires} and is not shown again.")
-
-
-def check_name_is_free(keys: Sequence[KeyOut], name: str, user: str | None) -> None:
-    """Refuse a name that a key of the same user has and that works: nobody could tell the two apart."""
-    same = next((key for key in keys if (key.name, key.user_name) == (name, user) and key.state == "active"), None)
-    if same is not None:
-        raise Conflict(
-            f"There is a key named {name} already ({same.prefix}…, scope {same.scope}).",
-            hint=f"Choose another name; `corral keys rotate {same.id}` gives that key a new secret.",
-            code="key_name_taken",
-        )
 
 
 def key_in_full(key: KeyOut, now: datetime, *, colour: bool) -> str:

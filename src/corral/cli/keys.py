@@ -58,7 +58,7 @@ async def create_key(
 
     Limits are for all models together; see `corral keys limit`.
     """
-    from corral.cli.access_views import a_limit, check_name_is_free, checked, lifetime_s, made_key, patterns
+    from corral.cli.access_views import a_limit, checked, lifetime_s, made_key, patterns
     from corral.wire.access import KeyIn
 
     said: dict[str, Any] = {"name": name, "expires_in_s": lifetime_s(expires)}
@@ -73,9 +73,7 @@ async def create_key(
     numbers = (requests_per_minute, tokens_per_minute, tokens_per_day, tokens_per_month)
     if any(numbers):
         said["limits"] = [a_limit("", numbers)]
-    wanted = checked(KeyIn, **said)
-    check_name_is_free(await session.client.keys.list(), name, user)
-    made = await session.client.keys.create(wanted)
+    made = await session.client.keys.create(checked(KeyIn, **said))
     if session.as_json:
         render.write_json(made.model_dump(mode="json"))
         return

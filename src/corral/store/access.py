@@ -204,6 +204,13 @@ async def list_keys(tx: Transaction) -> list[ApiKey]:
     return [_to_key(row) for row in await tx.execute(_keys().order_by(api_keys.c.created_at))]
 
 
+async def find_active_key(tx: Transaction, name: str, user_id: str | None) -> ApiKey | None:
+    """Return the key of this user, or of nobody, that has the name and works. The name is locked until the end."""
+    await tx.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 1))"), {"key": f"{user_id} {name}"})
+    rows = await tx.execute(_keys().where(api_keys.c.name == name, api_keys.c.user_id.is_not_distinct_from(user_id)))
+    return next((key for key in map(_to_key, rows) if key.state is SecretState.ACTIVE), None)
+
+
 async def get_key(tx: Transaction, key_id: str) -> ApiKey:
     row = (await tx.execute(_keys().where(api_keys.c.id == as_uuid(key_id)))).one_or_none()
     if row is None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.unit.cli.conftest import bodies
-from tests.unit.client.standin import a_cluster, a_key, a_token, join_commands, json_answer
+from tests.unit.client.standin import a_cluster, a_key, a_token, join_commands, json_answer, refusal
 
 
 @pytest.mark.behaviour("CLI-12")
@@ -120,14 +120,11 @@ def test_keys_create_says_what_the_key_may_and_until_when(corral, frontend, flag
 
 
 @pytest.mark.behaviour("KEY-5")
-def test_keys_create_refuses_name_of_active_key_and_takes_that_of_revoked_one(corral, frontend):
-    frontend.on("GET /api/keys", json_answer([a_key()]))
-    frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
+def test_keys_create_shows_the_refusal_of_a_taken_name(corral, frontend):
+    frontend.on("POST /api/keys", refusal(409, "key_name_taken", "There is a key named ci already."))
     outcome = corral("keys", "create", "ci")
-    assert (outcome.code, bodies(frontend, "POST /api/keys")) == (1, [])
-    assert "corral keys rotate k1" in outcome.err
-    frontend.on("GET /api/keys", json_answer([a_key(state="revoked"), a_key(id="k2", user_name="ada")]))
-    assert corral("keys", "create", "ci").code == 0
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("error: There is a key named ci already.")
 
 
 @pytest.mark.behaviour("KEY-5")

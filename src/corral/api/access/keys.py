@@ -23,7 +23,10 @@ LastIn = Annotated[bool, Query(description="Revoke it also if no other admin key
 
 @router.post("/keys", status_code=201, response_model=KeyMade)
 async def create_key(request: Request, parts: PartsIn, admin: AdminIn, body: KeyIn) -> Response:
-    """An API key, for asking models unless `scope` says more. The secret is in this answer and nowhere else."""
+    """An API key, for asking models unless `scope` says more. The secret is in this answer and nowhere else.
+
+    409 `key_name_taken` if a key of the same user has the name and works.
+    """
 
     async def work(tx: Transaction) -> KeyMade:
         wish = keys.KeyWish(
@@ -34,6 +37,7 @@ async def create_key(request: Request, parts: PartsIn, admin: AdminIn, body: Key
             limits=_limits(body.limits),
             expires_in_s=body.expires_in_s,
         )
+        await keys.check_name_is_free(tx, wish.name, wish.user_id)
         key, secret = await keys.create_key(tx, parts.ids, wish, admin.name)
         return KeyMade(**asdict(key), key=secret)
 

@@ -25,6 +25,15 @@ async def test_every_route_that_names_a_node_answers_404_for_an_unknown_one(fron
 
 
 @pytest.mark.behaviour("API-1")
+async def test_mistyped_node_is_answered_with_the_name_that_was_meant(frontend: RunningFrontend) -> None:
+    await joined(frontend, "mini")
+    _, answer = await frontend.call("GET", "/api/nodes/mni")
+    assert answer["error"]["hint"] == "Did you mean mini?"
+    _, answer = await frontend.call("GET", "/api/nodes/somebody-else")
+    assert answer["error"]["hint"] == "`corral nodes list` shows the nodes."
+
+
+@pytest.mark.behaviour("API-1")
 @pytest.mark.parametrize("what", ["keys", "tokens"])
 async def test_an_unknown_key_or_token_is_404_with_a_hint(frontend: RunningFrontend, what: str) -> None:
     for reference in ("00000000-0000-4000-8000-000000000000", "no-such-thing", "%00", "%F0%9F%A6%99", "x" * 300):

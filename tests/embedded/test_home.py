@@ -52,6 +52,18 @@ def test_a_home_of_somebody_else_is_refused_and_not_changed(tmp_path: Path) -> N
 
 
 @pytest.mark.behaviour("UP-15")
+def test_home_that_is_write_protected_is_refused_and_not_changed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o555)
+    with pytest.raises(HomeUnusable, match=r"is write-protected \(mode 0555\)") as caught:
+        open_home(home)
+    assert f"chmod u+w {home}" in str(caught.value.hint)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o555
+    home.chmod(0o755)
+
+
+@pytest.mark.behaviour("UP-15")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_home_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)

@@ -81,6 +81,14 @@ async def test_files_beside_the_page_are_files(built: Site) -> None:
 
 
 @pytest.mark.behaviour("PAGE-1")
+async def test_favicon_is_the_sign_of_the_page(built: Site) -> None:
+    (built.folder / "fence.svg").write_text("<svg/>", encoding="utf-8")
+    built.pass_time()
+    status, headers, body = await built.get("/favicon.ico")
+    assert (status, headers["content-type"], body) == (200, "image/svg+xml", b"<svg/>")
+
+
+@pytest.mark.behaviour("PAGE-1")
 async def test_nothing_is_read_for_a_request(built: Site) -> None:
     await built.get("/app/")
     shutil.rmtree(built.folder)

@@ -15,7 +15,8 @@ from tools.source import Problem
 _INTRODUCTION = """\
 What was asked for goes to standard output, everything else to standard error. Exit codes: 0 all is well, 1 refused or
 failed, 2 a mistake in the command line or inside Corral, 130 interrupted. `NO_COLOR` is respected. An error is one
-sentence after `error:`, and what to do about it after `hint:`."""
+sentence after `error:`, and what to do about it after `hint:`. With `--json` it is one line of JSON on standard error:
+`{"error": {"code": …, "message": …, "hint": …, "details": {…}}}`; that is the last line there."""
 # Typer's own; they are the same in every program.
 _COMPLETION = frozenset({"--install-completion", "--show-completion", "--help"})
 _REQUIRED = "**required**"

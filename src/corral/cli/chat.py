@@ -29,8 +29,9 @@ async def _chat(
     """Talk with a model. Without a terminal every line of standard input is a turn."""
     options = chosen(max_tokens, temperature)
     is_terminal = sys.stdin.isatty()
+    # A wrong name is told before somebody has typed a question, and also if nobody types one.
+    await session.client.inference.model(model)
     if is_terminal:
-        await session.client.inference.model(model)  # A wrong name is told before somebody has typed a question.
         render.say(render.clean(GREETING.format(model=model)))
     messages = system_messages(system)
     with _interruptible() as interrupted:

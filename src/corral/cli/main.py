@@ -9,6 +9,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import takewhile
 from types import TracebackType
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +20,7 @@ from corral import __version__
 from corral.cli import render
 from corral.cli.command import JsonOption
 from corral.cli.lazy import Entry, LazyGroup
-from corral.domain.errors import CorralError
+from corral.domain.errors import CorralError, InvalidRequest
 
 DONE, REFUSED, WRONG, INTERRUPTED = 0, 1, 2, 130
 _LOCAL = "A cluster on this machine"
@@ -125,30 +126,37 @@ def version(*, as_json: JsonOption = False) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """One command line, from its words to its exit code."""
     command = get_command(app)
+    as_json = _wants_json(sys.argv[1:] if arguments is None else arguments)
     try:
         result = command.main(args=arguments, prog_name="corral", standalone_mode=False)
     except CorralError as error:
-        render.show_error(error)
+        render.show_error(error, as_json=as_json)
         # Without a class of its own it is a fault of ours, or an answer that makes no sense.
         return WRONG if type(error) is CorralError else REFUSED
     except typer.Abort:
         render.say("\nStopped.")
         return INTERRUPTED
     except _UsageFault as fault:
-        _show_usage(fault)
+        _show_usage(fault, as_json=as_json)
         return WRONG
     except BrokenPipeError:
         return DONE
     return result if isinstance(result, int) else DONE
 
 
-def _show_usage(fault: Any) -> None:
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether the words of a command line have --json among its options. Known also when nothing else is right."""
+    return "--json" in takewhile(lambda word: word != "--", words)
+
+
+def _show_usage(fault: Any, *, as_json: bool) -> None:
     if type(fault).__name__ == "NoArgsIsHelpError":
         render.say(fault.format_message())
         return
     context = getattr(fault, "ctx", None)
     path = context.command_path if context is not None else "corral"
-    render.show_refusal(fault.format_message(), f"{path} --help")
+    message, hint = fault.format_message(), f"{path} --help"
+    render.show_error(InvalidRequest(message, hint=hint, code="wrong_usage"), as_json=as_json)
 
 
 def show_fault(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Files of weights by their endings, and what runs them where that is plain.
 _WEIGHTS = {".gguf": "llama-cpp", ".safetensors": "", ".onnx": "", ".bin": ""}
+_FLEET_KEYS = frozenset({"models", "rules", "nodes", "galleries"})
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 app = a_group("Models: what there is to run, what runs where, and changing it.")
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name or alias.", autocompletion=model_names)]
@@ -188,7 +191,12 @@ async def import_model(
         _show_saved(session, await session.client.models.put(str(config["name"]), config))
         render.say(render.clean(f"Next: corral models load {config['name']}"))
         return
+    _check_is_configuration(source)
     documents = read_documents(source)
+    if any(isinstance(one, dict) and "backend" not in one and _FLEET_KEYS & one.keys() for one in documents):
+        raise InvalidRequest(
+            f"{source} is a file of a whole fleet, not one configuration.", hint=f"corral apply -f {source}"
+        )
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise InvalidRequest(
             f"{source} does not hold one configuration.", hint="For several: corral models apply -f FILE"
@@ -198,6 +206,14 @@ async def import_model(
     if not isinstance(called, str) or not called:
         raise InvalidRequest("The configuration has no name.", hint="Say it: --name NAME")
     _show_saved(session, await session.client.models.put(called, config))
+
+
+def _check_is_configuration(source: str) -> None:
+    """Refuse the name of a repository of the Hugging Face hub, which people paste without its scheme."""
+    if _REPOSITORY.fullmatch(source) and not Path(source).exists():
+        raise InvalidRequest(
+            f"There is no file {source}.", hint=f"If it is on the Hugging Face hub: corral models import hf://{source}"
+        )
 
 
 def _size_of(path: Path) -> int:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import IO, Any
 
@@ -42,17 +45,39 @@ def say(text: str) -> None:
 
 def ask(question: str) -> bool:
     """A yes from whoever sits there; anything else, and the end of input, is a no."""
-    sys.stderr.write(f"{clean(question)} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    with end_at_once():
+        sys.stderr.write(f"{clean(question)} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+@contextmanager
+def end_at_once() -> Iterator[None]:
+    """Let the first Ctrl-C end the program while it waits for a line.
+
+    The event loop only notes the first one, for when its task goes on, and a task that waits for a line does not.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def write_json(value: Any, *, one_line: bool = False) -> None:
     write(json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=str))
 
 
-def show_error(error: CorralError) -> None:
-    show_refusal(error.message, error.hint)
+def show_error(error: CorralError, *, as_json: bool = False) -> None:
+    """Say what was refused; as JSON on one line of standard error, if data is JSON, too."""
+    if as_json:
+        body = {"code": error.slug, "message": error.message, "hint": error.hint, "details": dict(error.details)}
+        say(json.dumps({"error": body}, ensure_ascii=False, default=str))
+    else:
+        show_refusal(error.message, error.hint)
 
 
 def show_refusal(message: str, hint: str | None) -> None:

@@ -129,7 +129,9 @@ def _password(*, is_piped: bool) -> str:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
         raise InvalidRequest("There is nobody to ask for a password.", hint="Pipe it in with --password-stdin.")
-    password = getpass("Password (not shown): ", sys.stderr)
-    if getpass("Once more: ", sys.stderr) != password:
+    with render.end_at_once():
+        password = getpass("Password (not shown): ", sys.stderr)
+        again = getpass("Once more: ", sys.stderr)
+    if again != password:
         raise InvalidRequest("The two passwords differ.")
     return password

@@ -13,11 +13,13 @@ import aiohttp
 from corral.client.errors import error_from_answer, unexpected_answer
 from corral.client.http import Call, Transport
 from corral.client.sse import Frame, FrameTooLarge, SseParser
-from corral.domain.errors import CorralError, Unavailable
+from corral.domain.errors import CorralError, NotFound, Unavailable
 from corral.wire.inference import ModelObject, ModelsOut
 
 CONNECT_LIMIT_S = 10.0
 _END = "[DONE]"
+# More than a hint has room for is cut.
+_NAMES_MAX = 10
 _STREAM = "text/event-stream"
 Models = list[ModelObject]
 
@@ -42,7 +44,18 @@ class InferenceCalls:
         return (await self._transport.fetch(Call(method="GET", path="/v1/models"), ModelsOut)).data
 
     async def model(self, name: str) -> ModelObject:
-        return await self._transport.fetch(Call(method="GET", path=f"/v1/models/{quote(name)}"), ModelObject)
+        try:
+            return await self._transport.fetch(Call(method="GET", path=f"/v1/models/{quote(name)}"), ModelObject)
+        except NotFound as error:
+            raise await self._in_words(error) from error
+
+    async def _in_words(self, error: CorralError) -> CorralError:
+        """Say the hint once, and the models themselves instead of the request that lists them."""
+        error = _without_hint(error)
+        if error.hint and error.hint.startswith("GET /v1/models"):
+            names = [model.id for model in await self.models()]
+            error.hint = f"There are: {', '.join(names[:_NAMES_MAX])}." if names else "There is none to ask yet."
+        return error
 
     async def chat(
         self,
@@ -68,7 +81,7 @@ class InferenceCalls:
                 allow_redirects=False,
             ) as response:
                 if response.status != 200:
-                    raise _without_hint(
+                    raise await self._in_words(
                         error_from_answer(response.status, await response.read(), origin=self._transport.url)
                     )
                 if response.content_type != _STREAM:

@@ -15,6 +15,8 @@ import errno
 import fcntl
 import json
 import os
+import shlex
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +138,7 @@ def open_home(path: Path) -> Home:
             raise HomeUnusable(f"{home.root} is a file, not a folder.", hint=_ANOTHER_HOME)
         home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         _refuse_foreign(home.root)
+        _refuse_write_protected(home.root)
         for folder in home.folders:
             make_private_folder(folder)
     except OSError as error:
@@ -149,6 +152,16 @@ def _refuse_foreign(root: Path) -> None:
         raise HomeUnusable(
             f"The folder {root} belongs to another user (uid {owner}).",
             hint="Run this as that user, or choose another folder with --home or CORRAL_HOME.",
+        )
+
+
+def _refuse_write_protected(root: Path) -> None:
+    """Leave a folder alone that its owner has write-protected: somebody meant that."""
+    mode = stat.S_IMODE(root.stat().st_mode)
+    if mode & stat.S_IWUSR == 0:
+        raise HomeUnusable(
+            f"The folder {root} is write-protected (mode {mode:04o}).",
+            hint=f"If it is to be used: chmod u+w {shlex.quote(str(root))}. {_ANOTHER_HOME}",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import Column, Select, and_, delete, func, select, text, update
@@ -251,10 +252,18 @@ async def find_similar_name(tx: Transaction, name: str) -> str | None:
 async def get_node(tx: Transaction, reference: str) -> Node:
     node = await find_node(tx, reference)
     if node is None:
-        raise NotFound(
-            f"There is no node {reference[:80]!r}.", hint="`corral nodes list` shows the nodes.", code="node_not_found"
-        )
+        raise await _unknown_node(tx, reference)
     return node
+
+
+async def _unknown_node(tx: Transaction, reference: str) -> NotFound:
+    known = [row.name for row in await tx.execute(select(nodes.c.name).limit(5000))]
+    near = get_close_matches(reference[:80], known, n=3, cutoff=0.6)
+    return NotFound(
+        f"There is no node {reference[:80]!r}.",
+        hint=f"Did you mean {' or '.join(near)}?" if near else "`corral nodes list` shows the nodes.",
+        code="node_not_found",
+    )
 
 
 async def lock_node(tx: Transaction, reference: str) -> Node:

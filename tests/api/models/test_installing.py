@@ -93,6 +93,7 @@ async def test_a_refused_installation_leaves_no_model(frontend: RunningFrontend)
         ("/models/apply", {"name": "x"}, 400, "bad_model"),
         ("/models/import-uri", {"uri": "https://files.example/x.zip"}, 400, "backend_required"),
         ("/models/import-uri", {"uri": "http://127.0.0.1/x.gguf"}, 422, "private_address"),
+        ("/models/import-uri", {"uri": "s3://bucket/x.gguf"}, 400, "unknown_source"),
     ):
         assert_refused(await frontend.call("POST", path, body), status, code)
     assert [one["name"] for one in await get(frontend, "/api/models/configs")] == ["mine"]
@@ -165,3 +166,23 @@ async def test_an_installation_that_is_sent_twice_happens_once(frontend: Running
     first = await ask(frontend, "/api/models/install/fake-slow", Idempotency_Key="once")
     second = await ask(frontend, "/api/models/install/fake-slow", Idempotency_Key="once")
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("uri", "sentence", "hint"),
+    [
+        (
+            "s3://x/y",
+            "s3:// is no source.",
+            "Sources are https://, http://, file://, hf://, oci://, ollama://, wheel://.",
+        ),
+        ("hf://Qwen/Qwen3-0.6B", "does not tell which backend", "--backend BACKEND"),
+        ("hf://Qwen/Qwen3-0.6B-GGUF", "does not tell which backend", "hf://Qwen/Qwen3-0.6B-GGUF/FILE.gguf"),
+    ],
+)
+async def test_refused_address_says_what_to_write_instead(
+    frontend: RunningFrontend, uri: str, sentence: str, hint: str
+) -> None:
+    _, answer = await frontend.call("POST", "/models/import-uri", {"uri": uri})
+    assert sentence in answer["error"]["message"]
+    assert hint in answer["error"]["hint"]

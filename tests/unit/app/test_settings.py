@@ -174,6 +174,13 @@ def test_an_unknown_variable_warns_at_start_and_fails_the_check():
 
 
 @pytest.mark.behaviour("SET-4")
+@pytest.mark.parametrize("name", ["CORRAL_FOO", "CORRAL_POTATO", "CORRAL_X"])
+def test_unknown_variable_unlike_any_other_suggests_no_setting(name):
+    (warning,) = load(FrontendSettings, environ={**FRONTEND, name: "x"}).warnings
+    assert warning == f"{name} is set, and there is no such setting. `corral config show` lists all settings."
+
+
+@pytest.mark.behaviour("SET-4")
 def test_variables_of_other_processes_are_known_everywhere():
     environ = {
         **FRONTEND,

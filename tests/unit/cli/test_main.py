@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -300,3 +301,49 @@ def test_sizes_are_human_and_unknown_is_not_zero(size_bytes, text):
 )
 def test_ages_use_the_largest_unit_that_fits(seconds, text):
     assert render.span(seconds) == text
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_error_of_a_json_command_is_one_line_of_json_on_standard_error(corral, frontend):
+    frontend.on("GET /api/nodes/mni", refusal(404, "node_not_found", "There is no node 'mni'.", "Did you mean mini?"))
+    outcome = corral("nodes", "show", "mni", "--json")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert json.loads(outcome.err) == {
+        "error": {
+            "code": "node_not_found",
+            "message": "There is no node 'mni'.",
+            "hint": "Did you mean mini?",
+            "details": {"request_id": "r-1"},
+        }
+    }
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_wrong_usage_of_a_json_command_is_json_too(corral):
+    outcome = corral("nodes", "list", "--json", "--colour")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert json.loads(outcome.err)["error"]["code"] == "wrong_usage"
+
+
+@pytest.mark.behaviour("CLI-3")
+def test_first_interrupt_at_a_question_ends_the_command(frontend, tmp_path):
+    frontend.on("GET /api/nodes/gpu-a", json_answer(a_node()))
+    environment = _environment() | {"CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "HOME": str(tmp_path)}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "corral", "nodes", "remove", "gpu-a"],
+        stdin=theirs,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=environment,
+    ) as process:
+        assert process.stderr is not None
+        asked = b""
+        while not asked.endswith(b"[y/N] "):
+            asked += process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 130
+    assert [seen.method for seen in frontend.seen] == ["GET"]

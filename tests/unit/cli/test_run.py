@@ -135,6 +135,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(corral: Corral,
 
 @pytest.mark.behaviour("CLI-RUN-3")
 def test_a_chat_remembers_what_was_said_until_it_begins_anew(corral: Corral, frontend: StandIn) -> None:
+    frontend.on("GET /v1/models/smollm2", json_answer(a_model("smollm2")))
     frontend.on(ROUTE, says("one"), says("two"), says("three"))
     done = corral("chat", "smollm2", "--system", "Be brief.", typed="first\n\nsecond\n/new\nthird\n")
     assert (done.code, done.out) == (0, "one\ntwo\nthree\n")
@@ -159,12 +160,37 @@ def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corra
 def test_without_a_terminal_a_chat_tells_a_wrong_name_in_a_sentence_and_nothing_else(
     corral: Corral, frontend: StandIn
 ) -> None:
-    frontend.on(ROUTE, refusal(404, "model_not_found", "There is no model named 'nope'."))
+    frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
     told = corral("chat", "nope", typed="hello\n")
     assert told.code == 1
     assert told.err.startswith("error: There is no model named 'nope'.")
     assert "Traceback" not in told.err + told.out
     assert KEY not in told.err + told.out
+
+
+@pytest.mark.behaviour("CLI-RUN-3")
+def test_chat_with_unknown_model_and_closed_input_is_refused(corral: Corral, frontend: StandIn) -> None:
+    frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
+    assert corral("chat", "nope", typed="").code == 1
+
+
+@pytest.mark.behaviour("CLI-RUN-3")
+@pytest.mark.parametrize("words", [("chat", "nope"), ("run", "nope", "hello")])
+def test_unknown_model_is_told_once_with_models_instead_of_a_request(
+    corral: Corral, frontend: StandIn, words: tuple[str, ...]
+) -> None:
+    hint = "GET /v1/models lists what it may ask for."
+    wrong = refusal(404, "model_not_found", f"There is no model named 'nope'. {hint}", hint)
+    frontend.on("GET /v1/models/nope", wrong)
+    frontend.on(ROUTE, wrong)
+    frontend.on("GET /v1/models", json_answer({"object": "list", "data": [a_model("smollm2"), a_model("qwen")]}))
+    told = corral(*words)
+    assert told.code == 1
+    assert told.err == "error: There is no model named 'nope'.\n\nhint: There are: smollm2, qwen.\n"
+
+
+def a_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 1, "owned_by": "corral"}
 
 
 async def test_a_task_of_a_command_that_crashes_shows_no_key(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from corral.loading.request import Wanted
 from corral.models import catalog
 from corral.models.gallery import Wish, target_nodes
 from corral.operations.admission import Admitted
-from corral.policy.models.configuration import diff, from_mapping, name_in, to_mapping
+from corral.policy.models.configuration import SCHEMES, diff, from_mapping, name_in, to_mapping
 from corral.policy.models.estimate import estimate
 from corral.policy.models.reading import merged
 from corral.store import models as store
@@ -103,15 +103,32 @@ async def import_uri(asked: AskedIn, body: UriIn, *, check: CheckIn = False) -> 
     ending = f".{file.rpartition('.')[2]}" if "." in file else ""
     backend = body.backend or _ENDINGS.get(ending) or ("llama-cpp" if body.uri.startswith("ollama://") else "")
     name = body.name or file.removesuffix(ending) or body.uri.rstrip("/").rpartition("/")[2]
+    _check_scheme(body.uri)
     if not backend:
         raise InvalidRequest(
-            "The address does not tell which backend runs it.", hint="Say it: backend.", code="backend_required"
+            "The address does not tell which backend runs it.",
+            hint=_one_file(body.uri) or "Name it: --backend BACKEND of the command line, `backend` of the API.",
+            code="backend_required",
         )
     config = from_mapping({"backend": backend, "files": [body.uri]}, name=name)
     if asked.plans and check:
         check_sources(asked.parts, config)
         return await _plan(asked.parts, config, warnings_of(asked.parts, config), checks=True)
     return await _ask(asked, config, [])
+
+
+def _check_scheme(uri: str) -> None:
+    scheme, colon, _ = uri.partition(":")
+    if colon and not uri.startswith("/") and scheme.lower() not in SCHEMES:
+        sources = ", ".join(f"{one}://" for one in SCHEMES if one != "upload")
+        raise InvalidRequest(f"{scheme[:20]}:// is no source.", hint=f"Sources are {sources}.", code="unknown_source")
+
+
+def _one_file(uri: str) -> str:
+    """Return the hint for a repository of GGUF files: one of them is a model, all of them are its quantisations."""
+    if not uri.startswith("hf://") or not uri.rstrip("/").lower().endswith("-gguf"):
+        return ""
+    return f"Name one of its files: {uri.rstrip('/')}/FILE.gguf"
 
 
 async def _make(asked: _Asked, wish: Wish) -> Response:

@@ -41,7 +41,10 @@ class Missing:
 
 NEVER_BUILT = Missing(
     sentence="The web page has not been built.",
-    hint="`make page` builds it; that needs Node 20.19 or newer. The API and the command line work without it.",
+    hint=(
+        "In a clone of the source `make page` builds it, with Node 20.19 or newer; a wheel of `make dist` has it in it."
+        " The API and the command line work without it."
+    ),
 )
 
 

@@ -36,7 +36,7 @@ _Headers = Mapping[str, str]
 
 def is_page(path: str) -> bool:
     """What is answered here, whatever else works."""
-    return path in ("/", "/app") or path.startswith(HOME)
+    return path in ("/", "/app", _Icon.path) or path.startswith(HOME)
 
 
 class _Files:
@@ -75,6 +75,22 @@ class _Bare:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
         await _answer(Request(scope, receive), send, 308, {"location": HOME})
+
+
+class _Icon:
+    """`/favicon.ico`, which browsers ask for beside /docs and every JSON answer."""
+
+    path = "/favicon.ico"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = self
+        request = Request(scope, receive)
+        asset = await scope["app"].state.parts.page.find("fence.svg")
+        if asset is None:
+            # Not built, as in a source without Node: a browser then shows its own sign.
+            await _answer(request, send, 204, {"cache-control": "no-store"})
+        else:
+            await _send_asset(request, send, asset)
 
 
 class _Root:
@@ -173,6 +189,7 @@ async def _answer(request: Request, send: Send, status: int, headers: _Headers, 
 ROUTES = [
     Route("/", _Root(), methods=["GET"]),
     Route("/docs", _Reference(), methods=["GET"]),
+    Route(_Icon.path, _Icon(), methods=["GET"]),
     Route("/app", _Bare(), methods=["GET"]),
     Route("/app/{path:path}", _Files(), methods=["GET"]),
 ]

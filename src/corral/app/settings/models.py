@@ -390,7 +390,8 @@ class WorkerSettings(_BusTls, _Logging):
         default=None, description="Join token; needed the first time only, the node keeps a credential of its own."
     )
     node_type: Annotated[NodeType, AnyCase] = Field(
-        default=NodeType.BACKEND, description="What the node is for: backend runs engines, agent runs agent work."
+        default=NodeType.BACKEND,
+        description="What the node is for: backend runs engines; agent runs none, and gets a key to ask models with.",
     )
     name: str = Field(
         default_factory=_default_name,

@@ -92,9 +92,10 @@ def variables_of(docs: Iterable[SettingDoc]) -> set[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was most likely meant."""
-    found = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    return found[0] if found else None
+    """The known name that was most likely meant. What all names begin with says nothing about that."""
+    own = {one.removeprefix(PREFIX): one for one in sorted(known)}
+    found = get_close_matches(name.removeprefix(PREFIX), own, n=1, cutoff=0.7)
+    return own[found[0]] if found else None
 
 
 def _document_field(model: type[ProcessSettings], name: str, info: FieldInfo) -> SettingDoc:

@@ -17,6 +17,7 @@ from corral.store.database import Database
 from tests.library.origins import Heard, sha256_of
 from tests.library.s3_server import BUCKET, s3_server
 from tests.library.scene import Scene, one
+from tests.library.test_damage import found
 from tests.support.tiny_gguf import write_tiny_gguf
 
 URL = "https://models.example/m.bin"
@@ -95,6 +96,26 @@ async def test_what_somebody_took_out_of_the_bucket_is_fetched_again(
     await scene.library.enter("m", [file], Heard())
     assert scene.origins.moved_bytes[URL] == 2 * len(CONTENT)
     assert await storage.find(stored.sha256) == len(CONTENT)
+
+
+@pytest.mark.behaviour("LIB-15")
+async def test_reported_copy_of_the_storage_that_is_damaged_is_dropped_and_fetched_again(
+    database: Database, tmp_path: Path, storage: S3Storage
+) -> None:
+    scene = Scene(database, tmp_path / "library", storage=storage)
+    scene.origins.contents[URL] = CONTENT
+    file = one("m.bin", URL, sha256=sha256_of(CONTENT))
+    (stored,) = await scene.enter("m", file)
+    assert await found(scene.library, stored.sha256) is True
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"?" + CONTENT[1:])
+    await storage.put(stored.sha256, damaged, lambda _: None)
+    other = scene.another()
+    assert await found(other, stored.sha256) is False
+    assert await storage.find(stored.sha256) is None
+    assert await other.holders(stored.sha256) == ()
+    await other.enter("m", [file], Heard())
+    assert await found(other, stored.sha256) is True
 
 
 @pytest.mark.behaviour("LIB-11")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,6 +28,14 @@ TIMES = {
 }
 # Each look costs the processes that are looked at some work, and this machine has few cores.
 SKEWED_WORKER = Path(__file__).parent / "programs" / "skewed_worker.py"
+# Below the ports that the system gives to outgoing connections.
+ENGINE_PORT_MIN = 20_000
+
+
+def _engine_port(number: int) -> int:
+    """Return where the engine ports of a cluster's worker begin: apart from those of the other workers, and of clusters
+    that other test processes run at the same time. An engine that loses its port is started once more."""
+    return ENGINE_PORT_MIN + os.getpid() % 120 * 100 + number % 5 * 20
 
 
 @dataclass
@@ -123,6 +132,7 @@ class Cluster:
             "CORRAL_JOIN": ",".join(frontend.url for frontend in self.frontends),
             "CORRAL_NAME": name,
             "CORRAL_WORKER_HOME": str(self.folder / name),
+            "CORRAL_ENGINE_PORT": str(_engine_port(len(self.workers))),
             **({"CORRAL_TOKEN": token} if token else {}),
             **self.worker_settings,
         }

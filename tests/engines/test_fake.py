@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import aiohttp
 import psutil
 import pytest
 
+from corral.engines import launcher_file
 from tests.engines.running import Call, Engine, check, running
 from tests.support.waiting import eventually
 
@@ -270,3 +273,16 @@ async def test_a_wrong_call_is_told(path: str, body: object, code: str, tmp_path
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "2.0.0"])
 def test_the_check_tells_the_version(version: str, tmp_path: Path):
     assert check("fake", tmp_path, version) == version
+
+
+async def test_engine_whose_port_is_taken_does_not_say_that_it_is_ready(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = [f"--port={taken.getsockname()[1]}", f"--model={tmp_path / 'm'}", "--name=m"]
+        engine = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(launcher_file("fake")), *words),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, printed = await engine.communicate()
+    assert engine.returncode != 0
+    assert b"ready:" not in printed

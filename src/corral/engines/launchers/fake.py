@@ -17,6 +17,7 @@ import json
 import math
 import os
 import re
+import socket
 import struct
 import sys
 from collections import OrderedDict, deque
@@ -488,10 +489,16 @@ def main() -> int:
         app["loading"] = asyncio.create_task(engine.load(options.load_s))
 
     app.on_startup.append(start)
-    # A caller who leaves frees the slot.
-    at = {"host": options.host, "port": options.port}
-    web.run_app(app, **at, print=None, shutdown_timeout=GRACE_S, handler_cancellation=True)
+    # Listened on before the model is loaded: an engine whose port is taken never says that it is ready.
+    with listen(options.host, options.port) as listener:
+        # A caller who leaves frees the slot.
+        web.run_app(app, sock=listener, print=None, shutdown_timeout=GRACE_S, handler_cancellation=True)
     return 0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
 
 
 if __name__ == "__main__":

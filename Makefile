@@ -79,8 +79,8 @@ dist: page ## build the wheel (with the page) and the source archive into dist/;
 	@$(BIN)/python -m tools.dist
 
 .PHONY: dist-test
-dist-test: $(VENV)/.dev page ## install the wheel into an empty environment, start a cluster with it, join a worker by /join
-	@$(BIN)/python -m pytest tests/packaging -o "python_files=test_*.py whole.py" -o timeout=900
+dist-test: $(VENV)/.dev page ## install the wheel into an empty environment, start a cluster with it, join machines by /join, ask a model
+	@$(BIN)/python -m pytest tests/packaging -o "python_files=test_*.py whole.py network.py" -o timeout=900
 
 .PHONY: sim
 sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500

@@ -140,6 +140,33 @@ async def test_looking_at_copies_drops_those_that_are_damaged_or_gone(
     assert not path.exists()
 
 
+@pytest.mark.behaviour("LIB-15")
+@touched
+async def test_damaged_copy_is_dropped_while_its_frontend_runs(scene: Scene, harm: Callable[[Path], None]) -> None:
+    stored, path = await held(scene)
+    harm(path)
+    await scene.library.tick()
+
+    async def is_gone() -> bool:
+        return not path.exists() and await scene.library.holders(stored.sha256) == ()
+
+    await eventually(is_gone)
+
+
+@pytest.mark.behaviour("LIB-15")
+async def test_copy_that_was_touched_is_looked_at_when_it_is_served(scene: Scene) -> None:
+    stored, path = await held(scene)
+    blob = await scene.library.blob(stored.sha256)
+    flip(path)
+    assert scene.library.can_serve(blob)
+
+    async def is_gone() -> bool:
+        return not path.exists() and await scene.library.holders(stored.sha256) == ()
+
+    await eventually(is_gone)
+    assert not scene.library.can_serve(blob)
+
+
 @pytest.mark.behaviour("LIB-16")
 async def test_library_says_which_upload_is_lost_until_it_is_sent_again(scene: Scene, tmp_path: Path) -> None:
     sha256 = sha256_of(CONTENT)

@@ -141,7 +141,7 @@ async def test_load_is_told_anew_where_files_are_if_only_another_node_has_them_n
 
 
 @pytest.mark.behaviour("LOAD-12")
-async def test_library_that_is_away_for_a_moment_causes_no_fetch(
+async def test_library_that_is_away_for_a_moment_now_and_then_causes_no_fetch(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -149,12 +149,15 @@ async def test_library_that_is_away_for_a_moment_causes_no_fetch(
     await ask(frontend)
     await until_told(frontend, one)
     await one.move(10.0, phase="staging")
-    await sql(database, "UPDATE library_files SET holder = 'frontend-9', is_shared = false")
-    for _ in range(int(LOST_S) // 2):
-        frontend.clock.ahead += 1
-        await frontend.run()
-    await sql(database, "UPDATE library_files SET holder = 'shared', is_shared = true")
-    for _ in range(int(LOST_S)):
-        frontend.clock.ahead += 1
-        await frontend.run()
+
+    async def pass_time(seconds: int) -> None:
+        for _ in range(seconds):
+            frontend.clock.ahead += 1
+            await frontend.run()
+
+    for _ in range(2):
+        await sql(database, "UPDATE library_files SET holder = 'frontend-9', is_shared = false")
+        await pass_time(int(LOST_S) // 2)
+        await sql(database, "UPDATE library_files SET holder = 'shared', is_shared = true")
+        await pass_time(int(LOST_S))
     assert frontend.library.entered == ["chat"]

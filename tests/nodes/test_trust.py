@@ -82,10 +82,12 @@ async def test_label_of_the_machine_cannot_be_set_by_a_worker(frontend: RunningF
     status, answer = await evil.register(await join_token(frontend), labels={"node.name": "vm"})
     assert (status, answer["error"]["code"]) == (400, "label_reserved")
     node = await joined(frontend, "other")
-    assert (await node.register(None, labels={"node.name": "vm", "gpu.vendor": "nvidia"}))[0] == 201
+    reserved = {"node.name": "vm", "gpu.vendor": "nvidia", "node.owner": "me"}
+    assert (await node.register(None, labels=reserved))[0] == 201
     assert (await node.admin("POST", "/approve-labels"))[0] == 200
     assert await named(frontend, "node.name=vm") == ["vm"]
     assert await named(frontend, "gpu.vendor=nvidia") == []
+    assert await named(frontend, "node.owner=me") == []
 
 
 @pytest.mark.behaviour("TRUST-3")

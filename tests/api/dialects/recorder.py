@@ -31,6 +31,8 @@ class Recorder:
     heard: list[Heard] = field(default_factory=list)
     # By path: status and JSON.
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    # By path: the events of a stream, which go before an answer.
+    streams: dict[str, bytes] = field(default_factory=dict)
     content_type: str = "application/json"
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -40,6 +42,8 @@ class Recorder:
             size_bytes += len(piece)
             beginning = (beginning + piece)[:4096] if len(beginning) < 4096 else beginning
         self.heard.append(Heard(request.path, request.headers.copy(), size_bytes, digest.hexdigest(), beginning))
+        if request.path in self.streams:
+            return web.Response(body=self.streams[request.path], content_type="text/event-stream")
         status, said = self.answers.get(request.path, (200, {"path": request.path}))
         return web.json_response(said, status=status, content_type=self.content_type)
 

@@ -9,6 +9,7 @@ import pytest
 
 from corral.api.openai.logprobs import LogprobsWriter
 from tests.api.dialects.recorder import recorder
+from tests.api.dialects.streams import on_the_wire
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
 
 AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
@@ -23,7 +24,7 @@ CONTENT = [
     },
     {"id": 9, "token": "\ufffd", "bytes": [226, 128], "logprob": -0.5, "top_logprobs": []},
 ]
-EXPECTED = {
+EXPECTED: dict[str, Any] = {
     "tokens": [" time", "bytes:\\xe2\\x80"],
     "token_logprobs": [-1.5, -0.5],
     "top_logprobs": [{" time": -1.5}, {}],
@@ -55,14 +56,25 @@ async def test_completion_has_logprobs_in_openais_form_when_the_engine_tells_the
 
 
 @pytest.mark.behaviour("GW-226")
-def test_stream_of_a_completion_counts_offsets_from_event_to_event() -> None:
-    writer = LogprobsWriter()
-    found = []
-    for entry in CONTENT:
-        event = b"data: " + json.dumps(completion({"content": [entry]})).encode() + b"\n\n"
-        found.append(json.loads(writer.rewrite_events(event).removeprefix(b"data: "))["choices"][0]["logprobs"])
-    assert [one["text_offset"] for one in found] == [[0], [5]]
-    assert writer.rewrite_events(b"data: [DONE]\n\n") == b"data: [DONE]\n\n"
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_stream_of_a_completion_has_logprobs_in_openais_form_with_offsets_from_event_to_event(
+    frontend: RunningFrontend, is_chunked: bool
+) -> None:
+    """A body in chunks is answered by the server instead of the gateway's own protocol."""
+    asked = json.dumps(ASKED | {"stream": True})
+
+    async def pieces() -> Any:
+        yield asked.encode()
+
+    async with recorder(frontend, "llama-cpp") as engine:
+        engine.streams["/v1/completions"] = on_the_wire(completion({"content": [entry]}) for entry in CONTENT)
+        body: Any = pieces() if is_chunked else asked
+        async with frontend.http.post(f"{frontend.url}/v1/completions", data=body, headers=AUTHORISED) as answer:
+            *events, end, rest = (await answer.text()).split("\n\n")
+    assert (end, rest) == ("data: [DONE]", "")
+    told = [json.loads(event.removeprefix("data: "))["choices"][0]["logprobs"] for event in events]
+    assert [one["tokens"] for one in told] == [[token] for token in EXPECTED["tokens"]]
+    assert [one["text_offset"] for one in told] == [[0], [5]]
 
 
 @pytest.mark.behaviour("GW-226")

@@ -118,6 +118,19 @@ async def test_request_without_a_prompt_begins_a_load_when_the_model_is_cold(col
 
 
 @pytest.mark.behaviour("GW-223")
+async def test_request_without_a_prompt_counts_against_the_limit_of_its_key(
+    frontend: RunningFrontend, engine: Engine
+) -> None:
+    await serve(frontend, engine)
+    wish = {"name": "program", "scope": "infer", "limits": [{"requests_per_minute": 1}]}
+    status, made = await frontend.call("POST", "/api/keys", wish)
+    assert status == 201, made
+    await settled(frontend)
+    asked = [await frontend.call("POST", "/api/generate", {"model": "chat"}, key=made["key"]) for _ in range(2)]
+    assert [status for status, _ in asked] == [200, 429]
+
+
+@pytest.mark.behaviour("GW-223")
 @pytest.mark.parametrize("keep_alive", [0, "0", "0s", "0m"])
 async def test_keep_alive_zero_unloads_the_model_when_the_key_may_operate(
     frontend: RunningFrontend, engine: Engine, keep_alive: object

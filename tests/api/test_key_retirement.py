@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
 import pytest
 
 from tests.api.operations import assert_envelope
@@ -83,3 +86,20 @@ async def test_key_is_made_for_inference_unless_scope_is_named(frontend: Running
     assert (status, made["scope"]) == (201, "infer")
     assert (await frontend.call("GET", "/api/nodes", key=made["key"]))[0] == 403
     assert (await make_key(frontend, scope="admin"))["scope"] == "admin"
+
+
+@pytest.mark.behaviour("KEY-4")
+async def test_recover_with_the_address_of_the_database_prints_an_admin_key_that_works(database_url: str) -> None:
+    async with running_frontend(database_url) as frontend:
+        key_id = await _own_id(frontend)
+        assert (await frontend.call("DELETE", f"/api/keys/{key_id}?last=true"))[0] == 200
+        command = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "corral", "keys", "recover", "--database-url", database_url),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        printed, _ = await command.communicate()
+        made = printed.decode().strip()
+        assert (command.returncode, made.startswith("ck_")) == (0, True)
+        status, audit = await frontend.call("GET", "/api/audit", key=made)
+        assert status == 200
+        assert "recovery by" in str(audit)

@@ -22,6 +22,7 @@ from corral.store import outbox
 from tests.api.operations import assert_envelope
 from tests.api.streams import Stream, open_stream
 from tests.api.test_authentication import make_key
+from tests.operations.scene import sql
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.support.nodes import GIB, PretendNode, joined
@@ -150,6 +151,23 @@ async def test_of_nodes_only_what_has_changed_is_told_and_a_heartbeat_alone_is_n
         await board.tick_nodes()
         (changed,) = (await next_of(stream, "nodes"))["nodes"]
         assert (changed["id"], changed["status"], changed["schedulable"]) == (node.id, "draining", False)
+
+
+@pytest.mark.behaviour("TRUST-5")
+async def test_node_that_has_been_joining_for_too_long_is_told_as_unhealthy(
+    quiet: RunningFrontend, node: PretendNode
+) -> None:
+    """Nothing of its row changes then but the time of its heartbeats, which alone is told to nobody."""
+    await node.heartbeat(bus_ok=False)
+    board = quiet.core.board
+    refresh_now(board)
+    async with open_stream(quiet.url, path=PATH) as stream:
+        assert [one["status"] for one in (await next_of(stream, "nodes"))["nodes"]] == ["joining"]
+        version = board.nodes.version
+        await sql(quiet.database, "UPDATE nodes SET last_heartbeat_at = approved_at + interval '61 seconds'")
+        await board.tick_nodes()
+        assert board.nodes.version > version
+        assert [one["status"] for one in (await next_of(stream, "nodes"))["nodes"]] == ["unhealthy"]
 
 
 @pytest.mark.behaviour("PAGE-32")

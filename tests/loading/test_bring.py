@@ -335,3 +335,23 @@ async def test_install_of_a_model_whose_copy_is_damaged_fetches_it_again(
     frontend.library.damaged = {sha_of("model.gguf")}
     seen = await ended(frontend, await ask(frontend, kind="install"))
     assert (seen.state, frontend.library.entered) == ("completed", ["chat", "chat"])
+
+
+@pytest.mark.behaviour("LOAD-64")
+async def test_staging_of_a_model_that_is_edited_ends_as_superseded(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    operation = await ask(frontend, kind="stage")
+
+    async def is_told() -> bool:
+        frontend.clock.ahead += 1
+        await frontend.run()
+        return bool(one.loads)
+
+    await eventually(is_told)
+    await edit(database, "chat", options={"context_size": "512"})
+    frontend.dispatcher.call(operation.id)
+    seen = await ended(frontend, operation)
+    assert (seen.state, seen.fault and seen.fault.code) == ("superseded", "model_edited")

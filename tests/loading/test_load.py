@@ -265,7 +265,7 @@ async def test_an_edit_during_the_load_publishes_nothing_and_stops_exactly_that(
     await one.load_done()
     await frontend.run_ahead()
     seen = await read(database, operation)
-    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "model_edited")
+    assert (seen.state, seen.fault and seen.fault.code) == ("superseded", "model_edited")
     assert [row.model for row in await rows(database)] == ["other"]
     assert [stop.process_key for stop in one.stops] == ["chat#0"]
     assert list(one.processes) == ["other#0"]
@@ -281,7 +281,7 @@ async def test_a_model_that_is_deleted_and_made_anew_is_loaded_although_its_name
         await model_store.delete_model(tx, made)
     await frontend.run()
     seen = await read(database, operation)
-    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "model_not_found")
+    assert (seen.state, seen.fault and seen.fault.code) == ("superseded", "model_not_found")
     await put_model(database)
     again = await ask(frontend)
     assert again != operation
@@ -518,7 +518,7 @@ async def test_a_model_that_is_gone_or_disabled_is_not_loaded(
     frontend.dispatcher.call(operation.id)
     await frontend.run_ahead()
     seen = await read(database, operation)
-    assert (seen.state, seen.fault and seen.fault.code) == ("failed", "model_disabled")
+    assert (seen.state, seen.fault and seen.fault.code) == ("superseded", "model_disabled")
     assert one.cancelled[0].job_id == one.job
     assert await rows(database) == []
     with pytest.raises(Conflict, match="is disabled"):

@@ -14,7 +14,6 @@ from corral.adapters.system import SystemClock, SystemIds
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.loading import OF_ANOTHER
 from corral.policy.serving.routing import Place
 from corral.ports.runtime import Clock
 from corral.serving.seats import SeatOptions, Seats
@@ -140,7 +139,6 @@ class PretendLoads:
                 select(operations.c.id)
                 .where(operations.c.scope_key == key, operations.c.state == OperationState.FAILED)
                 .where(operations.c.finished_at > text("corral_now() - interval '15 seconds'"))
-                .where(operations.c.error_code.not_in(OF_ANOTHER))
                 .order_by(operations.c.created_at.desc())
                 .limit(1)
             )
@@ -167,7 +165,7 @@ class PretendLoads:
         """The last load that was begun has moved."""
         async with self.database.transaction() as tx:
             changes = {"rev": operations.c.rev + 1} | values
-            if "state" in values and values["state"] in ("completed", "failed", "cancelled"):
+            if "state" in values and values["state"] in ("completed", "failed", "cancelled", "superseded"):
                 changes["finished_at"] = text("corral_now()")
             await tx.execute(update(operations).where(operations.c.id == self.begun[-1]).values(changes))
             await outbox.append(tx, "operation.changed", self.begun[-1], {})
@@ -190,6 +188,9 @@ class PretendLoads:
         async with self.database.transaction() as tx:
             await tx.execute(failed, {"id": _ids.new_id(), "code": code, "words": words, "load": self.begun[-1]})
         await self.move(state="cancelled")
+
+    async def supersede(self, code: str, words: str) -> None:
+        await self.move(state="superseded", error_code=code, error_text=words)
 
 
 async def no_replicas(database: Database) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from corral.app.settings.values import parse_limit_s
+from corral.models import catalog as model_flow
 from corral.serving.router import EDITS_MAX
 from corral.store import models as model_store
 from corral.store.database import Database
@@ -239,7 +240,7 @@ async def test_a_model_that_is_edited_or_made_anew_while_it_is_waited_for_is_ask
             node = await joined(frontend)
             asked = group.create_task(ask(frontend))
             await all_wait(1, frontend)
-            await loads.fail(code, "Model chat is not what it was when the load began.")
+            await loads.supersede(code, "Model chat is not what it was when the load began.")
 
             async def was_begun() -> bool:
                 return len(loads.begun) == 2
@@ -250,7 +251,7 @@ async def test_a_model_that_is_edited_or_made_anew_while_it_is_waited_for_is_ask
             assert (await asked)[0] == 200
 
 
-async def fail_as_edited(loads: PretendLoads, times: int) -> None:
+async def supersede_by_edit(loads: PretendLoads, times: int) -> None:
     """As often as this, the model is edited while it is loaded for somebody who waits."""
     for number in range(1, times + 1):
 
@@ -258,7 +259,7 @@ async def fail_as_edited(loads: PretendLoads, times: int) -> None:
             return len(loads.begun) == number
 
         await eventually(was_begun)
-        await loads.fail("model_edited", "Model chat is not what it was when the load began.")
+        await loads.supersede("model_edited", "Model chat is not what it was when the load began.")
 
 
 @pytest.mark.behaviour("NODE-86")
@@ -270,7 +271,7 @@ async def test_request_for_a_model_that_is_edited_often_waits_on_and_is_answered
             await engine.ready()
             node = await joined(frontend)
             asked = group.create_task(ask(frontend))
-            await fail_as_edited(loads, 5)
+            await supersede_by_edit(loads, 5)
 
             async def was_begun() -> bool:
                 return len(loads.begun) == 6
@@ -287,7 +288,7 @@ async def test_request_for_a_model_that_is_edited_without_end_is_told_so_with_50
 ) -> None:
     async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
         asked = group.create_task(ask(frontend))
-        await fail_as_edited(loads, EDITS_MAX)
+        await supersede_by_edit(loads, EDITS_MAX)
         status, body = await asked
         assert (status, body["error"]["code"]) == (503, "model_edited")
         assert "corral models revisions chat" in body["error"]["hint"]
@@ -303,8 +304,21 @@ async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(
             model = await model_store.find_model(tx, "chat")
             assert model is not None
             await model_store.delete_model(tx, model)
-        await loads.fail("model_not_found", "It was deleted.")
+        await loads.supersede("model_not_found", "It was deleted.")
         assert (await asked)[0] == 404
+
+
+async def test_request_for_a_model_that_is_disabled_while_it_loads_is_told_so(
+    database_url: str, loads: PretendLoads
+) -> None:
+    async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
+        asked = group.create_task(ask(frontend))
+        await all_wait(1, frontend)
+        async with loads.database.transaction() as tx:
+            await model_flow.set_enabled(tx, "chat", "ann", enabled=False)
+        await loads.supersede("model_disabled", "Model chat was disabled.")
+        status, body = await asked
+        assert (status, body["error"]["code"]) == (403, "model_disabled")
 
 
 @pytest.mark.behaviour("NODE-77")

@@ -60,7 +60,7 @@ class OperationState(StrEnum):
     FAILED = "failed"  # an error on one target or more; stays listed until dismissed
     CANCELLED = "cancelled"  # an admin took it back
     PAUSED = "paused"  # an admin stopped it for now; partial files are kept
-    SUPERSEDED = "superseded"  # what was left of it has been replaced by a newer operation
+    SUPERSEDED = "superseded"  # a newer operation replaced it, or its model was edited, disabled or deleted meanwhile
 
 
 _S = OperationState
@@ -99,7 +99,7 @@ class TargetState(StrEnum):
     SUCCESS = "success"
     ERROR = "error"
     CANCELLED = "cancelled"
-    SUPERSEDED = "superseded"  # a newer operation wants something else of this node
+    SUPERSEDED = "superseded"  # the node is to do something else by now, or its model was changed meanwhile
     SKIPPED = "skipped"  # not tried: an earlier wave failed
 
     @property

@@ -19,7 +19,7 @@ from corral.domain.replica import ReplicaState
 from corral.loading.request import Wanted
 from corral.operations.admission import Admitted, check_chain, in_progress, write
 from corral.operations.resuming import resume_paused
-from corral.policy.loading import FRESH, OF_ANOTHER
+from corral.policy.loading import FRESH
 from corral.ports.runtime import Ids
 from corral.store import loads as load_store
 from corral.store import models as model_store
@@ -113,10 +113,8 @@ class Loads:
         for kind in (_K.MODEL_LOAD, _K.MODEL_INSTALL):
             failed = await load_store.find_last(tx, key, kind)
             if failed is not None and failed[1] <= FRESH.total_seconds():
-                # An edit since then is another try, also one that was taken back.
-                is_same = failed[0].request.get("run_hash") == model.run_hash
-                was_another = failed[0].fault is not None and failed[0].fault.code in OF_ANOTHER
-                return failed[0] if is_same and not was_another else None
+                # An edit since then is another try.
+                return failed[0] if failed[0].request.get("run_hash") == model.run_hash else None
         return None
 
     async def _paused(self, tx: Transaction, wanted: Wanted, key: str) -> Operation | None:

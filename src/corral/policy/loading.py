@@ -34,8 +34,6 @@ NODE_LOST = "node_lost"
 STALLED = "load_stalled"
 # It was edited while it was loaded: whoever waits asks for it as it is now.
 EDITED = "model_edited"
-# What failed was a model that is not this one any more: edited, or deleted and made anew under the same name.
-OF_ANOTHER = frozenset({EDITED, "model_not_found"})
 # What another node cannot do better.
 _HOPELESS = frozenset({"not_found", "digest_mismatch", "unsupported", "invalid_request", "bad_manifest"})
 # What the same node may do better a moment later.

@@ -24,7 +24,7 @@ from corral.ports.loads import Loads
 from corral.ports.runtime import Clock
 from corral.runtime.guard import Failed, attempt
 from corral.runtime.tasks import Tasks
-from corral.serving.errors import LoadFailed, ModelLoading, ModelNotFound, NoCapacity
+from corral.serving.errors import LoadFailed, ModelLoading, NoCapacity
 from corral.serving.snapshot import Snapshot
 from corral.serving.use import Use
 from corral.store import loads as load_store
@@ -38,7 +38,6 @@ log = structlog.get_logger(__name__)
 # How often the row is read without any event.
 POLL_S = 2.0
 _DONE = frozenset({OperationState.COMPLETED, OperationState.COMPLETED_WITH_PENDING})
-_GONE = frozenset({"model_not_found", "model_gone", "model_removed"})
 # Another time, with another load on the cluster, the same request may well succeed.
 _FOR_NOW = frozenset(
     {
@@ -71,7 +70,7 @@ class _Wait:
     operation_id: OperationId | None = None
     waiters: int = 0
     error: CorralError | None = None
-    # The load ended because the model is not what it was when the load began.
+    # The load ended because the model was edited, disabled or deleted.
     was_edited: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     look: asyncio.Event = field(default_factory=asyncio.Event)
@@ -179,9 +178,9 @@ class Waiters:
                     operation = cause or operation
                     # The event about the replica may be on its way still.
                     await world.snapshot.refresh([wait.model])
-                    if not (_was_of_another(operation) and world.snapshot.find(wait.model)):
+                    wait.was_edited = _is_superseded(operation)
+                    if not wait.was_edited:
                         _check_ended_well(wait.model, operation)
-                    wait.was_edited = operation is not None and operation.state is OperationState.FAILED
                     return
             if not wait.waiters:
                 return  # Everybody has left. Whoever comes next joins the operation.
@@ -195,9 +194,13 @@ async def _find_cause(tx: Transaction, operation: Operation | None) -> Operation
     return await load_store.find_ended_install(tx, operation)
 
 
-def _was_of_another(operation: Operation | None) -> bool:
-    """Its model was deleted. Another one of the same name may be there by now: it is asked for anew."""
-    return operation is not None and operation.fault is not None and operation.fault.code in _GONE
+def _is_superseded(operation: Operation | None) -> bool:
+    """Whether the load ended because its model was edited, disabled or deleted: requests that wait resolve it anew."""
+    if operation is None:
+        return False
+    # Frontends of the version before write these as failures.
+    was_changed = operation.fault is not None and operation.fault.code in (EDITED, "model_not_found")
+    return operation.state is OperationState.SUPERSEDED or was_changed
 
 
 def _check_ended_well(model: str, operation: Operation | None) -> None:
@@ -211,12 +214,8 @@ def _check_ended_well(model: str, operation: Operation | None) -> None:
             details={"operation_id": operation.id},
         )
     code = operation.fault.code if operation.fault else ""
-    if code == EDITED:
-        return
     cause = (operation.fault.text if operation.fault else "") or operation.message or "nobody said why"
     details = {"operation_id": operation.id}
-    if code in _GONE:
-        raise ModelNotFound(f"Model {model} is gone: {cause}", details=details)
     kind: type[CorralError] = NoCapacity if code in _FOR_NOW else LoadFailed
     raise kind(
         f"Model {model} could not be loaded: {cause}",

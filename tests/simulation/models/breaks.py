@@ -12,6 +12,8 @@ from sqlalchemy import text
 
 from corral.domain.replica import Replica
 from corral.loading import holdings
+from corral.loading.kinds import load
+from corral.loading.kinds.view import give_up
 from corral.loading.removing import Remover
 from corral.loading.stopping import Stopper
 from corral.policy.placing import filters, scaling
@@ -58,6 +60,11 @@ def _edits_stop_nothing(patch: Patch) -> None:
     patch.setattr(replica_store, "mark_stale", nothing)
     patch.setattr(replica_store, "unload_strays", no_strays)
     patch.setattr(snapshot, "is_candidate", anybody)
+
+
+def _edits_fail_loads(patch: Patch) -> None:
+    """A load whose model was edited meanwhile is shown as a failure."""
+    patch.setattr(load, "supersede", give_up)
 
 
 def _stops_are_not_waited_for(patch: Patch) -> None:
@@ -118,6 +125,7 @@ BREAKS = (
         sentences=("which it was until", "that its model is not"),
         first_seed=1,
     ),
+    _break(name="edits fail loads", apply=_edits_fail_loads, sentences=("was changed by an admin",), first_seed=0),
     _break(name="stops are not waited for", apply=_stops_are_not_waited_for, sentences=("and its process",)),
     _break(
         name="orphans are left alone",

@@ -43,6 +43,7 @@ WITH_THE_NODE = (
     "its node was lost",
 )
 NOBODY = "nobody listens"
+CHANGES_OF_MODELS = ("model_edited", "model_disabled", "model_not_found")
 KNOCKED_S = 15.0
 # How far behind a frontend may be that reaches the database: an event, its reading, and a request under way.
 BEHIND_S = 10.0
@@ -106,6 +107,7 @@ class ModelsInspector(OperationsInspector):
             if row.what == "operations":
                 self._check_operation(row)
                 self._check_alone(row)
+                self._check_superseded(row)
             else:
                 plan = (row.new["build"] or {}).get("load") or {}
                 self._jobs[plan.get("replica", "")] = row.new["job_id"]
@@ -131,6 +133,14 @@ class ModelsInspector(OperationsInspector):
             running.discard(new["id"])
         if len(running) > 1:
             self._violated(f"{sorted(running)} are under way for {new['scope_key']} at once")
+
+    def _check_superseded(self, row: Any) -> None:
+        """An operation whose model was edited, disabled or deleted meanwhile has not failed, and says which it was."""
+        new = row.new
+        if new["state"] == _S.FAILED and new["error_code"] in CHANGES_OF_MODELS:
+            self._violated(f"operation {new['id']} has failed because {new['subject']} was changed by an admin")
+        if new["state"] == _S.SUPERSEDED and new["error_code"] not in CHANGES_OF_MODELS:
+            self._violated(f"operation {new['id']} is superseded because of {new['error_code']}")
 
     # --- models ---
 

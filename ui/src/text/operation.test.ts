@@ -68,6 +68,9 @@ test("the record says how it ended, and how long it took only if that makes sens
   expect(phrase(record({}))).toBe("installed in 1 min 12 s");
   expect(phrase(record({ kind: "backend_delete" }))).toBe("removed");
   expect(phrase(record({ outcome: "cancelled" }))).toBe("cancelled");
+  expect(phrase(record({ outcome: "superseded", message: "Model chat was edited." }))).toBe(
+    "superseded: Model chat was edited.",
+  );
   expect(phrase(record({ outcome: "failed", error: "No disk." }))).toBe("failed: No disk.");
   expect(phrase(record({ finishedAt: "2026-01-03T00:00:00Z" }))).toBe("installed");
   expect(phrase(record({ finishedAt: "2025-12-31T00:00:00Z" }))).toBe("installed");

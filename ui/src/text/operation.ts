@@ -185,7 +185,7 @@ export function phrase(
       return time && !isRemoval(record.kind) ? `${did} in ${time}` : did;
     }
     case "superseded":
-      return "superseded by a newer operation";
+      return record.message ? `superseded: ${record.message}` : "superseded";
     default:
       return record.outcome;
   }

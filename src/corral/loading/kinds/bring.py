@@ -33,6 +33,7 @@ from corral.loading.kinds.view import (
     plan_of,
     reread,
     running,
+    supersede,
 )
 from corral.loading.placing import Placer, holders
 from corral.operations.apply import Teller, Told
@@ -60,7 +61,7 @@ class BringKind:
     async def advance(self, tx: Transaction, view: View) -> Next:
         model = view.model
         if model is None:
-            return await give_up(tx, view, _gone(view))
+            return await supersede(tx, view, _gone(view))
         await load_store.begin_hold(tx, view.operation.id, self.files.hold.base_s)
         if not view.operation.targets:
             waiting = await self._begin(tx, view, model)
@@ -116,9 +117,9 @@ class BringKind:
         )
 
     async def _go_on(self, tx: Transaction, view: View, model: Model) -> Next:
-        if any(plan_of(target).get("revision") != model.run_hash for target in view.open):
-            text = f"Model {model.name} was edited meanwhile."
-            return await give_up(tx, view, Fault(code=EDITED, text=text))
+        if view.is_edited(model.run_hash):
+            text = f"Model {model.name} was edited while its files were copied to nodes."
+            return await supersede(tx, view, Fault(code=EDITED, text=text))
         over = is_over(view.operation.deadline_at, view.now)
         ends = [(t, end) for t in view.open if (end := end_of(t, view.nodes.get(t.node), is_over=over)) is not None]
         loss = await self.files.find_loss(tx, view, model)

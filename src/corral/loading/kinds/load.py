@@ -40,6 +40,7 @@ from corral.loading.kinds.view import (
     progress_of,
     reread,
     running,
+    supersede,
 )
 from corral.loading.load_tickets import LoadTickets
 from corral.loading.placing import Attempt, Placer
@@ -76,7 +77,7 @@ class LoadKind:
         model = view.model
         refusal = _refusal(view)
         if model is None or refusal is not None:
-            return await give_up(tx, view, refusal or _gone(view))
+            return await supersede(tx, view, refusal or _gone(view))
         await load_store.begin_hold(tx, view.operation.id, self.files.hold.base_s)
         over = is_over(view.operation.deadline_at, view.now)
         there = await _still_there(tx, view)
@@ -210,8 +211,9 @@ def _refusal(view: View) -> Fault | None:
         return _gone(view)
     if not model.config.is_enabled:
         return Fault(code="model_disabled", text=f"Model {model.name} was disabled.")
-    if any(plan_of(target).get("revision") != model.run_hash for target in (*view.open, *view.done)):
-        return Fault(code=EDITED, text=f"Model {model.name} was edited while it was loaded.")
+    if view.is_edited(model.run_hash):
+        text = f"Model {model.name} was edited while it was loaded. The next load takes it as it is now."
+        return Fault(code=EDITED, text=text)
     return None
 
 

@@ -46,6 +46,13 @@ class View:
     def done(self) -> list[Target]:
         return [target for target in self.operation.targets if target.state is TargetState.SUCCESS]
 
+    def is_edited(self, run_hash: str) -> bool:
+        """Whether a node was told to do this for another run hash. Targets that were ended for this reason count: the
+        end of the operation is written after their workers were told, and found again by whoever takes over."""
+        counted = {TargetState.SUCCESS, TargetState.SUPERSEDED}
+        targets = [one for one in self.operation.targets if not one.state.is_final or one.state in counted]
+        return any(plan_of(target).get("revision") != run_hash for target in targets)
+
     @property
     def loaded_on(self) -> list[str]:
         """The name of a node for each replica that this load has brought; a node that got two is named twice."""
@@ -117,10 +124,14 @@ def completed(view: View, message: str) -> Verdict:
 
 
 def failed(view: View, fault: Fault) -> Verdict:
+    return _ended_early(view, OperationState.FAILED, fault)
+
+
+def _ended_early(view: View, state: OperationState, fault: Fault) -> Verdict:
     # Whoever has to be told to stop is told at once.
     next_at = view.now if any(target.stop_wanted for target in view.operation.targets) else None
     return Verdict(
-        state=OperationState.FAILED,
+        state=state,
         message=fault.text,
         progress=view.operation.progress,
         fault=fault,
@@ -162,11 +173,24 @@ async def end_targets(tx: Transaction, view: View, ends: Sequence[tuple[Target, 
 
 async def give_up(tx: Transaction, view: View, fault: Fault) -> Next:
     """It has failed: what was begun is taken back, and nobody is asked again."""
-    ended = Ended(state=TargetState.ERROR, fault=fault)
-    moved = frozenset(target.node for target in view.open)
-    view = await end_targets(tx, view, [(target, ended) for target in view.open])
+    view, moved = await _take_back(tx, view, TargetState.ERROR, fault)
     await load_store.abandon_operation(tx, view.operation.id, f"Its load has failed. {fault.text}")
     return Next(verdict=failed(view, fault), moved=moved)
+
+
+async def supersede(tx: Transaction, view: View, cause: Fault) -> Next:
+    """End an operation whose model is not what it was when the operation began: an admin edited, disabled or deleted
+    it. Nothing has failed, so the operation ends as superseded; its row keeps the cause for requests that wait."""
+    view, moved = await _take_back(tx, view, TargetState.SUPERSEDED, cause)
+    await load_store.abandon_operation(tx, view.operation.id, f"Its load was superseded. {cause.text}")
+    return Next(verdict=_ended_early(view, OperationState.SUPERSEDED, cause), moved=moved)
+
+
+async def _take_back(tx: Transaction, view: View, state: TargetState, cause: Fault) -> tuple[View, frozenset[NodeId]]:
+    """End the open targets in this state. Return the view as it is afterwards, and the nodes of those targets."""
+    moved = frozenset(target.node for target in view.open)
+    ended = Ended(state=state, fault=cause)
+    return await end_targets(tx, view, [(target, ended) for target in view.open]), moved
 
 
 async def reread(tx: Transaction, view: View) -> View:

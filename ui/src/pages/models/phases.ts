@@ -74,7 +74,7 @@ export function headline(operation: Pick<OperationOut, "kind" | "state" | "name"
   const [doing, done, failed] = VERBS[operation.kind] ?? ["Working on", "Done:", "Failed:"];
   if (operation.state === "failed") return `${failed} ${operation.name}`;
   if (operation.state === "cancelled") return `Cancelled: ${operation.name}`;
-  if (operation.state === "superseded") return `Replaced by a newer operation: ${operation.name}`;
+  if (operation.state === "superseded") return `Superseded: ${operation.name}`;
   if (operation.state.startsWith("completed")) return `${done} ${operation.name}`;
   return `${doing} ${operation.name}`;
 }

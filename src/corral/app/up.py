@@ -21,8 +21,9 @@ from corral.domain.errors import CorralError
 from corral.embedded.child import Backoff, ChildEvent, ChildPlan, Launch, Surroundings
 from corral.embedded.detach import leave_parent, start_detached
 from corral.embedded.environment import Addresses, Place, frontend_environment, worker_environment
+from corral.embedded.errors import HomeLost
 from corral.embedded.files import ensure_secret, read_secret, write_private
-from corral.embedded.home import Home, hold_lock, open_home
+from corral.embedded.home import Home, HomeLock, describe_lost, hold_lock, open_home
 from corral.embedded.leftovers import end_leftovers
 from corral.embedded.nats import EmbeddedNats, find_nats
 from corral.embedded.ports import check_port, choose_port
@@ -42,6 +43,9 @@ WORKER_START_LIMIT_S = 300.0
 # A frontend lets running requests finish (CORRAL_STOP_GRACE; a longer one is cut short), a worker stops its engines.
 FRONTEND_STOP = ((signal.SIGTERM, 50.0),)
 WORKER_STOP = ((signal.SIGTERM, 20.0),)
+# How often to look whether the home is still there.
+HOME_CHECK_S = 1.0
+_LOST_HINT = "`corral up` starts anew in an empty folder. Use `corral down` before you delete the folder of a cluster."
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -76,8 +80,8 @@ def run_up(options: UpOptions) -> int:
         if options.detach:
             command = (sys.executable, "-m", "corral.app.up")
             return start_detached(home, command, _options_to_json(options), sys.stderr)
-        with hold_lock(home):
-            return asyncio.run(_Up(home, options, talk).run())
+        with hold_lock(home) as lock:
+            return asyncio.run(_Up(home, options, talk, lock).run())
     except CorralError as error:
         talk.error(error)
         return 1
@@ -108,12 +112,13 @@ def _age_s() -> float:
 class _Up:
     """One run. What it knows beyond its children: where they are, and when it began."""
 
-    def __init__(self, home: Home, options: UpOptions, talk: Talk) -> None:
+    def __init__(self, home: Home, options: UpOptions, talk: Talk, lock: HomeLock) -> None:
         self._home = home
+        self._lock = lock
         self._options = options
         self._talk = talk
         self._began = time.monotonic() - options.elapsed_s
-        self._state = StateFile(home.state)
+        self._state = StateFile(home.state, may_write=lock.is_held)
         self._end = asyncio.Event()
         self._hurry = asyncio.Event()
         self._postgres: EmbeddedPostgres | None = None
@@ -134,6 +139,8 @@ class _Up:
         self._prepare()
         async with asyncio.TaskGroup() as group:
             failure = await self._supervise(group)
+        if not self._lock.is_held():
+            raise HomeLost(f"{describe_lost(self._home)} Everything that it had started was ended.", hint=_LOST_HINT)
         if failure is not None:
             self._state.enter(Phase.FAILED)
             raise failure
@@ -160,19 +167,35 @@ class _Up:
     async def _supervise(self, group: asyncio.TaskGroup) -> CorralError | None:
         """From start to stop; the reason if something never came up."""
         around = Surroundings(
-            home=self._home, state=self._state, tell=self._on_event, hurry=self._hurry, backoff=Backoff()
+            home=self._home,
+            state=self._state,
+            tell=self._on_event,
+            hurry=self._hurry,
+            backoff=Backoff(),
+            is_home_ours=self._lock.is_held,
         )
         self._state.begin(url=self._place.url, external=self._external())
         supervisor = self._supervisor = Supervisor(self._plans(), around, group)
         supervisor.start()
+        watch = group.create_task(self._watch_home(), name="watch home")
         try:
             failure = await self._until_end(supervisor)
             if failure is None:
                 self._talk.stopping()
             return failure
         finally:
+            watch.cancel()
             self._state.enter(Phase.STOPPING)
             await asyncio.shield(supervisor.stop())
+
+    async def _watch_home(self) -> None:
+        """End this run when its home is deleted: without its folders nothing works, and another may run there."""
+        while True:
+            await asyncio.sleep(HOME_CHECK_S)
+            if not self._lock.is_held():
+                self._talk.say(describe_lost(self._home))
+                self._end.set()
+                return
 
     async def _until_end(self, supervisor: Supervisor) -> CorralError | None:
         ended = asyncio.create_task(self._end.wait())

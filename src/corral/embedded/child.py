@@ -91,6 +91,8 @@ class Surroundings:
     tell: Callable[[ChildEvent], None]
     hurry: asyncio.Event
     backoff: Backoff = Backoff()
+    # Whether the home is still this supervisor's. If not, nothing is started any more: another one may run there.
+    is_home_ours: Callable[[], bool] = lambda: True
 
 
 class Child:
@@ -141,8 +143,12 @@ class Child:
     async def _live(self) -> None:
         """From start to end of one process. Returns if the end was asked for, raises if it was not."""
         began = time.monotonic()
-        launch = await self.plan.launch()
+        # Launching writes into the home and spawning runs in it, so each of them looks first whose home it is.
+        launch = await self.plan.launch() if self._around.is_home_ours() else None
         if self._stopping:
+            return
+        if launch is None or not self._around.is_home_ours():
+            await self._interrupt.wait()
             return
         process = await self._spawn(launch)
         exited = asyncio.create_task(process.wait())

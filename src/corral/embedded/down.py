@@ -27,6 +27,10 @@ def stop_home(home: Home, *, limit_s: float = STOP_LIMIT_S) -> str:
         _stop_supervisor(home, limit_s)
         return "Corral has stopped."
     if not home.run.is_dir():
+        # No lock to hold: a supervisor whose home was deleted starts nothing any more, so nobody else acts on it.
+        ended = end_leftovers(home)
+        if ended:
+            return f"Ended {len(ended)} processes of a cluster whose folder {home.root} was deleted."
         return f"Nothing runs: there is no cluster in {home.root}."
     with hold_lock(home):
         ended = end_leftovers(home)

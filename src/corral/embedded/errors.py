@@ -17,6 +17,13 @@ class HomeBusy(Conflict):
     code = "home_busy"
 
 
+class HomeLost(Unavailable):
+    """The folder for Corral's data was deleted or replaced while Corral ran on it."""
+
+    code = "home_lost"
+    retryable = False
+
+
 class PortHeld(Conflict):
     """Another program holds the port."""
 

@@ -5,7 +5,8 @@
     postgres/   data, and binaries if root needs a copy     logs/       one file per process
     nats/       configuration, accounts
 
-Folders are 0700 and files 0600. The lock is the kernel's: it cannot outlive its holder, however that ends.
+Folders are 0700 and files 0600. The lock is the kernel's: it cannot outlive its holder, however that ends. It belongs
+to the file and not to its path: after the home was deleted another `corral up` can lock a new file, so holders compare.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from corral.embedded.errors import HomeBusy, HomeUnusable
+from corral.embedded.errors import HomeBusy, HomeLost, HomeUnusable
 from corral.embedded.files import make_private_folder, remove_unfinished
 from corral.embedded.processes import ProcessId, identify
 
@@ -175,8 +176,30 @@ def _hint(error: OSError) -> str:
     return _ANOTHER_HOME
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeLock:
+    """The locked file of a home, as the process that holds it sees it."""
+
+    path: Path
+    descriptor: int
+
+    def is_held(self) -> bool:
+        """Whether the path still leads to the file that is locked. If not, the home was deleted, moved or replaced, and
+        another process may have locked it. A path that cannot be looked at says nothing: then it counts as held."""
+        mine = os.fstat(self.descriptor)
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+
+
+def describe_lost(home: Home) -> str:
+    return f"The folder {home.root} was deleted or replaced while Corral ran on it."
+
+
 @contextlib.contextmanager
-def hold_lock(home: Home) -> Iterator[None]:
+def hold_lock(home: Home) -> Iterator[HomeLock]:
     """Be the only one who acts on this home; raises `HomeBusy` naming the holder."""
     descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -184,10 +207,13 @@ def hold_lock(home: Home) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise _busy(home) from error
+        lock = HomeLock(path=home.lock, descriptor=descriptor)
+        if not lock.is_held():
+            raise HomeLost(describe_lost(home), hint="Start it again.")
         _write_holder(descriptor)
         for folder in home.folders:
             remove_unfinished(folder)
-        yield
+        yield lock
     finally:
         os.close(descriptor)
 

@@ -1,7 +1,7 @@
 """What a killed `corral up` left running is found and ended, and nothing else is.
 
 The order is the one of an ordinary stop: first what uses the database and the bus, then these. PostgreSQL gets its
-fast shutdown, so every committed transaction is kept. Call it only while holding the home's lock.
+fast shutdown, so every committed transaction is kept. Call it only while holding the home's lock, or if there is none.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A file that cannot be read is the same as none. It also remembers the last ports
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -61,10 +61,12 @@ class Snapshot:
 
 
 class StateFile:
-    """The snapshot of the running supervisor, written at every change."""
+    """The snapshot of the running supervisor, written at every change as long as `may_write` says that the home is its
+    own. Into the home of another supervisor nothing is written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, may_write: Callable[[], bool] = lambda: True) -> None:
         self._path = path
+        self._may_write = may_write
         before = read_snapshot(path)
         # The ports of last time are wanted again; what ran then is none of our children.
         self._now = Snapshot(ports=before.ports)
@@ -90,8 +92,15 @@ class StateFile:
 
     def _write(self, snapshot: Snapshot) -> None:
         self._now = snapshot
-        # After a power cut none of these processes lives: there is nothing to keep, so nobody waits for the disk.
-        write_private(self._path, json.dumps(asdict(snapshot), indent=1) + "\n", durable=False)
+        if not self._may_write():
+            return
+        try:
+            # After a power cut none of these processes lives: there is nothing to keep, so nobody waits for the disk.
+            write_private(self._path, json.dumps(asdict(snapshot), indent=1) + "\n", durable=False)
+        except FileNotFoundError:
+            # The home may have been deleted between the look and the write.
+            if self._may_write():
+                raise
 
 
 def read_snapshot(path: Path) -> Snapshot:

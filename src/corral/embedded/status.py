@@ -93,7 +93,8 @@ def _without_supervisor(home: Home, snapshot: Snapshot) -> Status:
     leftovers = [one.process.pid for one in find_leftovers(home)]
     reason = "Nothing runs."
     if leftovers:
-        reason = "The supervisor was killed and its processes still run. `corral up` or `corral down` ends them."
+        cause = "The supervisor was killed" if home.run.is_dir() else f"{home.root} was deleted while Corral ran on it"
+        reason = f"{cause} and its processes still run. `corral up` or `corral down` ends them."
     return Status(
         state=ClusterState.DEGRADED if leftovers else ClusterState.STOPPED,
         home=home.root,

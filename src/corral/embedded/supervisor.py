@@ -1,7 +1,8 @@
 """The children of one `corral up`: all started at once, stopped one after the other in the reverse order.
 
 Starting at once is safe because each of them waits for what it needs; stopping in order is needed because a worker
-says goodbye to its frontend, and a frontend to the database. When `stop` returns, no process of this home lives.
+says goodbye to its frontend, and a frontend to the database. When `stop` returns, no process of this home lives, unless
+the home was deleted: then the children have ended, and what they left running is for `corral down`.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class Supervisor:
             self._logs.cancel()
         for child in reversed(self.children.values()):
             await child.stop()
-        # What a child started and did not end itself carries our marker too.
-        await asyncio.to_thread(end_leftovers, self._around.home)
+        # What a child started and did not end itself carries our marker too. In a home that is not ours any more, so do
+        # the processes of the supervisor that runs there now.
+        if self._around.is_home_ours():
+            await asyncio.to_thread(end_leftovers, self._around.home)
 
     async def _all_ready(self) -> None:
         for child in self.children.values():

@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from corral.embedded.errors import AddressUnusable, PortHeld
 from corral.embedded.ports import check_port
+from corral.runtime.bind_errors import AddressUnusable, PortHeld
 
 pytestmark = pytest.mark.behaviour("UP-18")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from corral.domain.errors import InvalidRequest
 from corral.worker.health import HealthServer, listen
 
 
@@ -28,16 +27,3 @@ async def test_health_is_always_good_and_readiness_follows_the_reason():
             assert await _get(session, port, "/readyz") == (200, {"status": "ready"})
     finally:
         await server.stop()
-
-
-def test_a_port_that_is_taken_is_told_with_the_setting():
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(InvalidRequest, match=f"Port {port} of 127.0.0.1 is in use") as caught:
-            listen("127.0.0.1", port)
-    assert "--http-port" in str(caught.value.hint)
-
-
-def test_an_address_that_is_not_this_machines_is_told_with_the_setting():
-    with pytest.raises(InvalidRequest, match="Cannot listen"):
-        listen("192.0.2.1", 0)

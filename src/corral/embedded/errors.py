@@ -24,18 +24,6 @@ class HomeLost(Unavailable):
     retryable = False
 
 
-class PortHeld(Conflict):
-    """Another program holds the port."""
-
-    code = "port_held"
-
-
-class AddressUnusable(InvalidRequest):
-    """The address or port to listen on cannot be used by this user on this machine."""
-
-    code = "address_unusable"
-
-
 class BinaryMissing(Unavailable):
     """A program that is needed was not found."""
 

@@ -7,13 +7,10 @@ next try looks again.
 from __future__ import annotations
 
 import contextlib
-import errno
 import random
 import socket
 
-import psutil
-
-from corral.embedded.errors import AddressUnusable, PortHeld
+from corral.runtime.bind_errors import PortHeld, explain_bind_error
 
 # Below the ports that systems hand out for outgoing connections: a client that keeps trying to reach a server which
 # is not up yet could otherwise be given that very port as its own, and hold it.
@@ -46,28 +43,7 @@ def check_port(host: str, port: int) -> None:
     error = _try_bind(host, port)
     if error is None:
         return
-    if isinstance(error, socket.gaierror):
-        raise AddressUnusable(
-            f"{host} cannot be resolved to an address.",
-            hint="Give --host an address of this machine, such as 127.0.0.1; 0.0.0.0 listens on all of them.",
-        ) from error
-    if error.errno == errno.EADDRNOTAVAIL:
-        raise AddressUnusable(
-            f"{host} is not an address of this machine.",
-            hint="Give --host one of its own addresses (`ip address` lists them); 0.0.0.0 listens on all of them.",
-        ) from error
-    if error.errno in (errno.EACCES, errno.EPERM):
-        raise AddressUnusable(
-            f"This user may not listen on port {port} of {host}.",
-            hint="Ports below 1024 usually need root. Choose a higher one with --port, and put a proxy before it.",
-        ) from error
-    if error.errno == errno.EADDRINUSE:
-        raise PortHeld(
-            f"Port {port} on {host} is held by {describe_holder(port)}.",
-            hint="Choose another one with --port, or stop that program.",
-        ) from error
-    reason = error.strerror or error
-    raise AddressUnusable(f"{host} port {port} cannot be used: {reason}.", hint="Look at --host and --port.") from error
+    raise explain_bind_error(error, host, port) from error
 
 
 def _try_bind(host: str, port: int) -> OSError | None:
@@ -98,15 +74,6 @@ def accepts(host: str, port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def describe_holder(port: int) -> str:
-    """Who listens on `port`, as far as this user may know."""
-    with contextlib.suppress(psutil.Error, OSError):
-        for one in psutil.net_connections(kind="tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
-                return f"{psutil.Process(one.pid).name()} (process {one.pid})"
-    return "another program"
 
 
 def _socket(host: str) -> socket.socket:

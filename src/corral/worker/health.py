@@ -7,14 +7,13 @@ The port is taken before anything else starts, so that a taken one is told at on
 
 from __future__ import annotations
 
-import errno
 import socket
 from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
 
-from corral.domain.errors import InvalidRequest
+from corral.runtime.bind_errors import explain_bind_error
 
 # Whoever has not read its answer by then is cut off at the end; files are asked for again.
 GRACE_S = 1.0
@@ -37,13 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise InvalidRequest(
-                f"Port {port} of {host} is in use by another program.", hint="Choose another with --http-port."
-            ) from error
-        raise InvalidRequest(
-            f"Cannot listen on {host}:{port}: {error.strerror}.", hint="Check --http-host and --http-port."
-        ) from error
+        raise explain_bind_error(error, host, port, host_flag="--http-host", port_flag="--http-port") from error
 
 
 class HealthServer:

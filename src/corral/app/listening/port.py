@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 
-from corral.domain.errors import InvalidRequest
+from corral.runtime.bind_errors import explain_bind_error
 
 # Names the parent of several frontends to each of them, which shares its port with the others and does not outlive it.
 PARENT_VARIABLE = "CORRAL_PARENT_PID"
@@ -17,11 +16,7 @@ def listen(host: str, port: int, *, shares_port: bool = False) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024, reuse_port=shares_port)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise InvalidRequest(
-                f"Port {port} of {host} is in use by another program.", hint="Choose another with --port."
-            ) from error
-        raise InvalidRequest(f"Cannot listen on {host}:{port}: {error.strerror}.", hint="Check --host.") from error
+        raise explain_bind_error(error, host, port) from error
     # Inherited by every connection. asyncio sets it only on sockets that it made itself, and without it the second
     # of two small writes, such as headers and body, waits 40 ms for the client's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

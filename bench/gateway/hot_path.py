@@ -38,6 +38,7 @@ from corral.domain.replica import Replica, ReplicaState
 from corral.gateway.protocol import GatewayProtocol, Switchboard
 from corral.insight.tally import Tally
 from corral.metering.spool import Spool
+from corral.policy.serving.origins import OriginPolicy
 from corral.policy.serving.routing import Place
 from corral.runtime.intake import Intake
 from corral.serving.gateway import Gateway
@@ -158,6 +159,7 @@ class Scene:
             gateway=gateway,
             directory=directory,
             health=core.health,
+            origins=OriginPolicy(()),
             not_ready=lambda: None if core.health.kept_as_of is not None else core.not_ready,
         )
         self._asked: list[Connection] = []

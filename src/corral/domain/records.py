@@ -7,11 +7,14 @@ dataclass.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 _T = TypeVar("_T")
 
 
-def blank(cls: type[_T]) -> _T:
-    """One without its fields, for whoever sets every one of them in the next lines."""
-    return object.__new__(cls)
+class RecordMaker(Protocol):
+    def __call__(self, cls: type[_T], /) -> _T: ...
+
+
+# One without its fields, for whoever sets every one of them in the next lines. Not a function of ours: a call less.
+blank: RecordMaker = object.__new__

@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from corral.domain.answered import Answered, Origin
+from corral.domain.answered import Origin
 from corral.domain.errors import CorralError, LimitReached, Unavailable
 from corral.policy.serving.breaker import Verdict, judge
 from corral.policy.serving.engine_errors import restate_error
 from corral.policy.serving.forms import EVENTS, KIND_JSON, LINES, RAW, WHOLE, read_head
-from corral.policy.serving.plausible import find_fault, find_fault_in_head, find_fault_in_stream, has_result
+from corral.policy.serving.plausible import RESULT_MARKS, find_fault, find_fault_in_head, find_fault_in_stream
 from corral.ports.engines import EngineLost, EngineRefused, HeadLines
 from corral.runtime.guard import Failed, attempt, attempt_now
 from corral.serving.errors import AnswerCut, EngineSilent, not_twice
@@ -150,7 +150,8 @@ class Exchange(ExchangeState):
         if status == _NOT_OURS and held.replica.engine_key:
             self._is_not_ours(held)
             return False
-        lines, form, self._kind = read_head(head)
+        lines, form, kind = read_head(head)
+        self._kind = kind
         self._status, self._size_bytes = status, size_bytes
         if form != WHOLE and self._is_read_whole(form):
             form = WHOLE
@@ -164,10 +165,10 @@ class Exchange(ExchangeState):
             queue_s = self._queue_s
             lines += held.named + (((b"x-corral-queue-ms", b"%d" % (queue_s * 1000)),) if queue_s else _NO_QUEUE)
         self._head = lines
-        if status >= 400 or (status == 200 and self._kind == KIND_JSON and size_bytes):
+        if (status == 200 and kind == KIND_JSON and size_bytes) or status >= 400:
             # Most answers: JSON is expected by every call.
             return True
-        fault = find_fault_in_head(self._wish.call, status, self._kind, size_bytes)
+        fault = find_fault_in_head(self._wish.call, status, kind, size_bytes)
         if fault:
             self._reject(held, fault)
         return not fault
@@ -216,7 +217,7 @@ class Exchange(ExchangeState):
         self._line = None
         held = self._held
         assert held is not None
-        status, reading, stream = self._status, self._wish.reading, self._stream
+        wish, status, stream, is_passing = self._wish, self._status, self._stream, self._at == PASSING
         if status >= 400:
             if self._goes_elsewhere(held):
                 return
@@ -224,14 +225,17 @@ class Exchange(ExchangeState):
             if status >= 500 and self._is_retried(held, status):
                 return
         rest = b"".join(self._kept) if stream is None else stream.rest()
-        if status < 400 and self._at != PASSING and self._is_unusable(held, rest):
+        # Most answers are JSON from the first byte to the last, which is seen here without a call.
+        is_plain = self._kind == KIND_JSON and rest and rest[0] == _OPENS and rest[-1] == _CLOSES
+        if not is_plain and status < 400 and not is_passing and self._is_unusable(held, rest):
             return
-        if reading is not None and self._at != PASSING and self._is_kept_back(held, reading):
+        if wish.reading is not None and not is_passing and self._is_kept_back(held, wish.reading):
             return
         total_s = self._gateway.clock.monotonic() - self._began
         if status < 400:
             queue_s = self._queue_s
-            if has_result(self._wish.call, rest) if stream is None and self._at != PASSING else self._has_events():
+            mark = RESULT_MARKS.get(wish.call) if stream is None and not is_passing else None
+            if rest.find(mark) >= 0 if mark is not None else stream is None or stream.events > 0:
                 held.succeeded(total_s - queue_s, (self._first_byte_s or total_s) - queue_s)
             else:
                 # However fast it was.
@@ -240,11 +244,12 @@ class Exchange(ExchangeState):
             held.succeeded()
         elif status != _NOT_NOW:
             held.failed()
-        self._has_begun = self._at == PASSING
+        self._has_begun = is_passing
         self._rest = rest
         self._sent_bytes += len(rest)
         origin, code = blamed_by_status(status)
-        self._gateway.end(self, self._end(status, origin, code, total_s, rest))
+        self._let_go()
+        self._gateway.end(self, self._record(status, origin, code, total_s, rest))
 
     def say_rest(self) -> None:
         """It has been told: the client gets what is left of its answer."""
@@ -299,8 +304,6 @@ class Exchange(ExchangeState):
 
     def _is_unusable(self, held: Held, whole: bytes) -> bool:
         """Whether an answer that is at its end is none. Nothing of it was passed on, so it is asked elsewhere then."""
-        if self._kind == KIND_JSON and whole and whole[0] == _OPENS and whole[-1] == _CLOSES:
-            return False
         if self._form == WHOLE:
             fault = find_fault(self._wish.call, self._kind, whole)
         else:
@@ -308,10 +311,6 @@ class Exchange(ExchangeState):
         if fault:
             self._reject(held, fault)
         return bool(fault)
-
-    def _has_events(self) -> bool:
-        """Whether an answer that is passed on as it comes has brought anything."""
-        return self._stream is None or self._stream.events > 0
 
     def _reject(self, held: Held, fault: str) -> None:
         """The engine's answer is none: a failure of its replica, and another one is asked."""
@@ -525,14 +524,11 @@ class Exchange(ExchangeState):
 
     def _tell_end(self, status: int, origin: Origin, code: str) -> None:
         total_s = self._gateway.clock.monotonic() - self._began
-        self._gateway.tell(self._end(status, origin, code, total_s))
-
-    def _end(self, status: int, origin: Origin, code: str, total_s: float, whole: bytes = b"") -> Answered:
-        """Let go of everything, once; what is to be told of it. `whole` is an answer that was gathered to its end."""
         self._let_go()
-        return self._record(status, origin, code, total_s, whole)
+        self._gateway.tell(self._record(status, origin, code, total_s, b""))
 
     def _let_go(self) -> None:
+        """Let go of everything, once; then the record is made."""
         assert self._at != OVER
         self._at = OVER
         held, task = self._held, self._task

@@ -345,15 +345,14 @@ class Seats:
         self.options = options or SeatOptions()
         self._seats: dict[str, Seat] = {}
         self._benches: dict[str, Bench] = {}
+        # Return the bench of a model by its name; None: it has none. Asked for every request, so it is no method.
+        self.bench: Callable[[str], Bench | None] = self._benches.get
 
     def __iter__(self) -> Iterator[Seat]:
         return iter(self._seats.values())
 
     def find(self, replica_id: str) -> Seat | None:
         return self._seats.get(replica_id)
-
-    def bench(self, model: str) -> Bench | None:
-        return self._benches.get(model)
 
     def benches(self) -> Collection[Bench]:
         return self._benches.values()

@@ -25,6 +25,7 @@ NAME_BYTES_MAX = 1024
 
 # A body of fewer bytes cannot be nested too deeply and have an end.
 _SHALLOW_BYTES = 2 * DEPTH_MAX
+_BRACKETS_MAX = DEPTH_MAX + 1
 # … and one of fewer bytes has no room for so many names.
 _FEW_BYTES = 5 * MEMBERS_MAX
 _SPACE = re.compile(rb"[ \t\n\r]*+")
@@ -77,10 +78,13 @@ class ScannedObject:
 def is_small_shape(raw: bytes) -> bool:
     """Whether counting alone shows that a body is within both limits. Cheap enough to be asked of every request."""
     size_bytes = len(raw)
-    # One `translate` takes as long as one `count`, which would be needed for each kind of bracket.
-    if size_bytes >= _SHALLOW_BYTES and size_bytes - len(raw.translate(None, b"[{")) > DEPTH_MAX:
+    if size_bytes < _SHALLOW_BYTES:
+        return True
+    # `replace` looks for the byte with `memchr` and stops at its limit: a fifth of what `count` or `translate` take.
+    if size_bytes - len(raw.replace(b"[", b"", _BRACKETS_MAX).replace(b"{", b"", _BRACKETS_MAX)) > DEPTH_MAX:
         return False
-    return size_bytes < _FEW_BYTES or raw.count(b",") < MEMBERS_MAX
+    # A member has one colon. Commas stand in prose and in lists of numbers, too.
+    return size_bytes < _FEW_BYTES or size_bytes - len(raw.replace(b":", b"", MEMBERS_MAX + 1)) <= MEMBERS_MAX
 
 
 def check_shape(raw: bytes) -> Generator[int, None, None]:

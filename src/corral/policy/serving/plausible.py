@@ -3,7 +3,7 @@
 A replica that answers at once with nothing, with a page of HTML or with half of its answer would look like the fastest
 one. Nothing is decoded here: this is asked of every answer. Each fault is the end of a sentence that begins with *The
 engine at …*. Limit: JSON of another form than the call has is passed on; it only says nothing about how fast its
-replica is (`has_result`).
+replica is (`RESULT_MARKS`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _EXPECTED = {
     "speech": KIND_AUDIO | KIND_OTHER | KIND_EVENTS | KIND_LINES | KIND_JSON | KIND_UNSAID,
 }
 _ANYTHING = KIND_JSON | KIND_EVENTS | KIND_LINES | KIND_AUDIO | KIND_TEXT | KIND_OTHER | KIND_UNSAID
-# What stands in every answer of a call that has a result.
-_RESULTS = {"chat": b'"choices"', "completions": b'"choices"', "embeddings": b'"embedding"'}
+# What stands in every answer of a call that has a result. One without it does not tell how fast its replica is.
+RESULT_MARKS = {"chat": b'"choices"', "completions": b'"choices"', "embeddings": b'"embedding"'}
 _SPACE = b" \t\r\n"
 # How events begin: data, event, id, retry, a comment, an empty line, the mark of UTF-8.
 _BEGINS_EVENT = frozenset(b"deir:\r\n\xef")
@@ -71,12 +71,6 @@ def find_fault(call: str, kind: int, body: bytes) -> str:
     if first in _SPACE or last in _SPACE:
         text = body.strip(_SPACE)
         first, last = text[:1], text[-1:]
-    if first not in _ENDS or (first == b"[" and call in _RESULTS):
+    if first not in _ENDS or (first == b"[" and call in RESULT_MARKS):
         return "" if kind & KIND_UNSAID and call == "speech" else "answered 200 with something that is not JSON"
     return "" if last == _ENDS[first] else "answered 200 with JSON that has no end"
-
-
-def has_result(call: str, body: bytes) -> bool:
-    """Whether the time that an answer took says how fast its replica is."""
-    mark = _RESULTS.get(call)
-    return mark is None or body.find(mark) >= 0

@@ -42,6 +42,7 @@ class Usage(NamedTuple):
 
 
 UNKNOWN = Usage()
+_new = tuple.__new__
 
 
 def tells(said: bytes) -> bool:
@@ -56,7 +57,8 @@ def usage_of(said: bytes) -> Usage:
     plain = _PLAIN.match(said, said.rfind(USAGE))
     if plain is not None:
         prompt, completion, completion_first, prompt_second = plain.groups()
-        return Usage(int(prompt or prompt_second), None, int(completion or completion_first))
+        # As `Usage(…)` does, without its own call: one is made for every answer.
+        return _new(Usage, (int(prompt or prompt_second), None, int(completion or completion_first)))
     if (found := _last_object(said, USAGE)) is not None:
         return _from_usage(found)
     if (found := _last_object(said, TIMINGS)) is not None:

@@ -140,3 +140,16 @@ def test_a_shape_that_counts_as_small_is_within_the_limits(raw: bytes) -> None:
     for one in (raw, deep):
         if is_small_shape(one):
             run_scan(scan_object(one))
+
+
+def test_body_with_a_long_list_of_numbers_is_known_to_be_small_without_a_scan() -> None:
+    assert is_small_shape(b'{"model":"m","input":[' + b",".join([b"12"] * 5000) + b"]}")
+
+
+@pytest.mark.parametrize("opened", [b"[" * 65, b'{"a":' * 65, b'[{"a":' * 33], ids=["arrays", "objects", "both"])
+def test_body_that_opens_more_than_64_brackets_is_not_known_to_be_small(opened: bytes) -> None:
+    assert not is_small_shape(b'{"model":"m","x":"' + b"-" * 200 + b'","y":' + opened)
+
+
+def test_body_with_more_than_1000_names_is_not_known_to_be_small() -> None:
+    assert not is_small_shape(b"{" + b",".join(b'"%d":1' % one for one in range(1001)) + b"}")

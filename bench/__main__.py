@@ -9,7 +9,19 @@ from datetime import UTC, datetime
 
 import psutil
 
-from bench import cold_start, gateway, heartbeats, operations, page, placement, scaling, silence, staging, start
+from bench import (
+    cold_start,
+    gateway,
+    heartbeats,
+    operations,
+    page,
+    page_crowd,
+    placement,
+    scaling,
+    silence,
+    staging,
+    start,
+)
 from bench.gateway import hot, idle, processes, streams
 
 SUITE = {
@@ -27,6 +39,7 @@ SUITE = {
     "idle": idle.run,
     "processes": processes.run,
     "page": page.run,
+    "page_crowd": page_crowd.run,
 }
 
 

@@ -88,7 +88,7 @@ async def _begin(
 async def _first_load(browser: Browser, running: BenchCluster) -> str:
     """An empty browser, an empty cluster: what comes over the wire until the overview stands, and when it stands."""
     say("first load")
-    page, seen = await _opened(browser, running)
+    page, seen = await opened(browser, running)
     await page.goto(f"{running.url}/app/")
     await page.get_by_role("heading", level=1).wait_for()
     paint, useful = await page.evaluate(_PAINT), await page.evaluate("() => performance.now()")
@@ -112,7 +112,8 @@ async def _first_load(browser: Browser, running: BenchCluster) -> str:
     return table("The first load of the overview, over the wire", [Row("Corral", row)])
 
 
-async def _opened(browser: Browser, running: BenchCluster) -> tuple[Page, list[Request]]:
+async def opened(browser: Browser, running: BenchCluster) -> tuple[Page, list[Request]]:
+    """A blank page of an admin, and the requests that it will have made."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
     entered = await context.request.post(f"{running.url}/api/session", data={"key": running.admin_key})
     assert entered.ok, await entered.text()
@@ -130,7 +131,7 @@ async def _look(browser: Browser, running: BenchCluster, name: str | None) -> Ro
     """At one of the pages; None: as the ancestor's page asks."""
     label = "as the ancestor polls" if name is None else f"/app/{name}"
     say(label)
-    page, seen = await _opened(browser, running)
+    page, seen = await opened(browser, running)
     if name is None:
         await page.goto(f"{running.url}/healthz")
         await page.evaluate(_POLL_AS_THE_ANCESTOR)

@@ -16,7 +16,7 @@ GIB = 2**30
 
 
 @contextmanager
-def registered(page: Page, fleet: Fleet, name: str, **facts: Any) -> Iterator[None]:
+def registered(fleet: Fleet, name: str, **facts: Any) -> Iterator[None]:
     """A node that has registered and then sends nothing: it is lost when its lease has run out."""
     cluster = fleet.models.cluster
 
@@ -35,7 +35,6 @@ def registered(page: Page, fleet: Fleet, name: str, **facts: Any) -> Iterator[No
         status, answer = await cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
         assert status in (200, 201), answer
 
-    del page
     fleet.run(come())
     try:
         yield
@@ -50,7 +49,7 @@ def row(page: Page, name: str) -> Locator:
 @pytest.mark.behaviour("PAGE-160")
 def test_offline_node_looks_offline_and_says_when_it_was_last_heard_and_what_to_do(page: Page, fleet: Fleet) -> None:
     vram = {"total_vram": 24 * GIB, "available_vram": 8 * GIB, "gpu_vendor": "nvidia"}
-    with registered(page, fleet, "gone-box", **vram):
+    with registered(fleet, "gone-box", **vram):
         page.goto(f"{fleet.url()}/app/nodes")
         gone = row(page, "gone-box")
         expect(gone.locator(".pill.bad")).to_have_text("offline")
@@ -68,7 +67,7 @@ def test_offline_node_looks_offline_and_says_when_it_was_last_heard_and_what_to_
 
 @pytest.mark.behaviour("PAGE-161")
 def test_overview_and_nodes_count_the_same_nodes_and_the_same_memory(page: Page, fleet: Fleet) -> None:
-    with registered(page, fleet, "gone-box", total_vram=24 * GIB, available_vram=8 * GIB):
+    with registered(fleet, "gone-box", total_vram=24 * GIB, available_vram=8 * GIB):
         page.goto(f"{fleet.url()}/app/nodes")
         head = page.get_by_text(re.compile(r"^3 nodes · 2 healthy · 1 offline$"))
         expect(head).to_be_visible()
@@ -82,7 +81,7 @@ def test_overview_and_nodes_count_the_same_nodes_and_the_same_memory(page: Page,
 
 @pytest.mark.behaviour("PAGE-162")
 def test_agent_node_is_a_kind_of_its_own_without_engines(page: Page, fleet: Fleet) -> None:
-    with registered(page, fleet, "helper", node_type="agent", address=""):
+    with registered(fleet, "helper", node_type="agent", address=""):
         page.goto(f"{fleet.url()}/app/nodes")
         kinds = page.get_by_role("group", name="Kind")
         expect(kinds).to_be_visible()
@@ -106,7 +105,7 @@ def test_agent_node_is_a_kind_of_its_own_without_engines(page: Page, fleet: Flee
 
 @pytest.mark.parametrize("tab", ["backends", "logs"])
 def test_address_of_a_tab_that_agent_nodes_lack_shows_their_page(page: Page, fleet: Fleet, tab: str) -> None:
-    with registered(page, fleet, "helper", node_type="agent", address=""):
+    with registered(fleet, "helper", node_type="agent", address=""):
         page.goto(f"{fleet.url()}/app/nodes/helper?tab={tab}")
         expect(page.get_by_role("region", name="Conditions")).to_be_visible()
         expect(page.get_by_text("is an agent node and runs no backend")).to_have_count(0)
@@ -117,7 +116,7 @@ def test_address_of_a_tab_that_agent_nodes_lack_shows_their_page(page: Page, fle
 def test_page_of_a_node_that_is_removed_says_so_and_asks_nothing_about_it_any_more(
     page: Page, fleet: Fleet, tab: str
 ) -> None:
-    with registered(page, fleet, "brief"):
+    with registered(fleet, "brief"):
         page.goto(f"{fleet.url()}/app/nodes/brief?tab={tab}")
         expect(page.get_by_role("heading", name="brief", level=1)).to_be_visible()
         expect(page.get_by_text("Live", exact=True)).to_be_visible()

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound
 from corral.domain.node import LabelSource
 from corral.models import fleet
+from corral.nodes.settings import set_budget, set_slots
 from corral.policy.models.fleetfile import FleetFile, from_mapping, to_mapping
 from corral.store import models as store
 from corral.store import nodes as node_store
@@ -150,6 +151,51 @@ async def test_an_export_reads_back_to_exactly_what_is_there(database: Database)
     assert set(actions(await fleet.apply(database, again, "test")).values()) == {"same"}
 
 
+@pytest.mark.behaviour("MOD-15")
+async def test_export_with_limits_of_nodes_sets_them_again_when_applied(database: Database):
+    node_id = await a_node(database)
+    await a_node(database, "plain")
+    await set_slots(database, "n", 3, "test")
+    await set_budget(database, "n", "80%", "test")
+    async with database.transaction() as tx:
+        exported = to_mapping(await fleet.export(tx))
+    assert exported == {"nodes": {"n": {"max_replicas_per_model": 3, "vram_budget": "80%"}}}
+    again = from_mapping(yaml.safe_load(yaml.safe_dump(exported)))
+    assert set(actions(await fleet.apply(database, again, "test")).values()) == {"same"}
+    await set_slots(database, "n", None, "test")
+    await set_budget(database, "n", "", "test")
+    assert actions(await fleet.apply(database, again, "test")) == {
+        "replica slots n": "change",
+        "VRAM budget n": "change",
+    }
+    async with database.transaction() as tx:
+        node = await node_store.get_node(tx, node_id)
+    assert (node.slots_override, node.budget_override) == (3, "80%")
+    assert {label.key: label.value for label in node.labels}["node.replica-slots"] == "3"
+
+
+@pytest.mark.behaviour("MOD-14")
+async def test_limit_that_a_file_brought_and_lacks_now_goes_back_to_the_worker(database: Database):
+    node_id = await a_node(database)
+    await fleet.apply(database, from_mapping({"nodes": {"n": {"max_replicas_per_model": 2}}}), "test")
+    await set_budget(database, "n", "50%", "by hand")
+    assert actions(await fleet.apply(database, FleetFile(), "test", prunes=True)) == {"replica slots n": "remove"}
+    async with database.transaction() as tx:
+        node = await node_store.get_node(tx, node_id)
+    assert (node.slots_override, node.budget_override) == (None, "50%")
+
+
+@pytest.mark.behaviour("MOD-15")
+async def test_limits_alone_leave_the_labels_of_a_node(database: Database):
+    node_id = await a_node(database)
+    await fleet.apply(database, from_mapping({"nodes": {"n": {"labels": {"zone": "b"}}}}), "test")
+    await fleet.apply(database, from_mapping({"nodes": {"n": {"vram_budget": ""}}}), "test")
+    async with database.transaction() as tx:
+        node = await node_store.get_node(tx, node_id)
+    assert node.budget_override == ""
+    assert [label.value for label in node.labels if label.source is LabelSource.ADMIN] == ["b"]
+
+
 async def test_aliases_change_hands_within_one_file(database: Database):
     await made(database, "a", aliases=["x"])
     await made(database, "b", aliases=["y"])
@@ -169,6 +215,9 @@ async def test_aliases_change_hands_within_one_file(database: Database):
         ({"rules": [{"model": "a"}, {"model": "a"}]}, "'a' twice"),
         ({"nodes": {"n": {"labels": {"a": 1}}}}, "put it in quotes"),
         ({"nodes": {"n": {"label": {}}}}, "'label' is not a setting"),
+        ({"nodes": {"n": {"max_replicas_per_model": 0}}}, "is not a whole number from 1 to 1024"),
+        ({"nodes": {"n": {"vram_budget": "much"}}}, "vram_budget: "),
+        ({"nodes": {"n": {"vram_budget": 0.8}}}, "put it in quotes"),
         ({"galleries": {"models": [{"name": "corral", "url": "https://a.example"}]}}, "not a name for a gallery"),
         ({"galleries": {"models": [{"name": "x", "url": "https://u:p@a.example"}]}}, "holds a secret"),
         ({"galleries": {"models": [{"name": "x", "url": "/a"}]}}, "begins with http"),

@@ -104,7 +104,7 @@ async def apply_fleet(
         bool, typer.Option("--allow-empty", help="With --prune: also with an empty file, which removes everything.")
     ] = False,
 ) -> None:
-    """Make the fleet what a file says: models, rules, labels, galleries. All of it, or nothing."""
+    """Make the fleet what a file says: models, rules, nodes, galleries. All of it, or nothing."""
     fleet = merged_fleet(read_documents(file), file)
     if prune and not allow_empty and not any(fleet.values()):
         _refuse_empty(file, plan=plan)
@@ -151,14 +151,14 @@ def show_steps(session: Session, answer: FleetOut) -> None:
 
 
 async def export_fleet(session: Session) -> None:
-    """Write the fleet as a file: models, rules, labels, galleries. Applying it changes nothing."""
+    """Write the fleet as a file: models, rules, nodes, galleries. Applying it changes nothing."""
     fleet = await session.client.fleet.export()
     if session.as_json:
         render.write_json(fleet)
     elif fleet:
         render.write(as_yaml(fleet))
     else:
-        render.say("There is nothing to write: no models, rules, labels or galleries.")
+        render.say("There is nothing to write: no models, rules, labels, limits or galleries.")
 
 
 apply = with_session(apply_fleet)

@@ -16,9 +16,10 @@ from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.node import LabelSource, Node
 from corral.models import catalog
 from corral.models import rules as rule_flow
+from corral.policy.budget import check_runs_engines
 from corral.policy.labels import check_not_reserved
 from corral.policy.models.configuration import changes
-from corral.policy.models.fleetfile import KINDS, FleetFile
+from corral.policy.models.fleetfile import BUDGET, KINDS, LIMITS, SLOTS, FleetFile
 from corral.policy.models.rules import to_mapping as rule_mapping
 from corral.store import access as access_store
 from corral.store import galleries as gallery_store
@@ -30,6 +31,8 @@ from corral.store.database import Database, Transaction
 
 _GALLERY = " gallery"
 NOTE = "applied from a file"
+# What a step of a limit is called, which is kept in 16 characters.
+LIMIT_KINDS = {SLOTS: "replica slots", BUDGET: "VRAM budget"}
 
 
 class Action(StrEnum):
@@ -41,7 +44,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What becomes of one thing. `kind` is model, rule, labels, or gallery of backends or models."""
+    """What becomes of one thing: a model, a rule, labels, one of `LIMIT_KINDS`, a gallery of backends or models."""
 
     kind: str
     name: str
@@ -92,6 +95,7 @@ async def apply_in(tx: Transaction, fleet: FleetFile, actor: str, *, prunes: boo
     if not is_admin:
         _refuse_galleries(steps)
     steps += await _labels(tx, fleet.labels, actor)
+    steps += await _limits(tx, fleet.limits, actor)
     await _free_names(tx, fleet)
     for config in sorted(fleet.models, key=lambda one: one.name):
         saved = await catalog.put(tx, config, actor, note=NOTE)
@@ -140,10 +144,12 @@ async def _free_names(tx: Transaction, fleet: FleetFile) -> None:
 
 async def export(tx: Transaction) -> FleetFile:
     """Everything that a file can say, as it is now."""
+    nodes = await node_store.list_nodes(tx)
     return FleetFile(
         models=tuple(model.config for model in await model_store.list_models(tx)),
         rules=tuple(await rule_store.list_rules(tx)),
-        labels={node.name: labels for node in await node_store.list_nodes(tx) if (labels := _admin_labels(node))},
+        labels={node.name: labels for node in nodes if (labels := _admin_labels(node))},
+        limits={node.name: limits for node in nodes if (limits := _admin_limits(node))},
         galleries={kind: found for kind in KINDS if (found := tuple(await gallery_store.list_galleries(tx, kind)))},
     )
 
@@ -151,6 +157,7 @@ async def export(tx: Transaction) -> FleetFile:
 def _listed(fleet: FleetFile) -> set[tuple[str, str]]:
     found = {("model", model.name) for model in fleet.models} | {("rule", rule.model) for rule in fleet.rules}
     found |= {("labels", name) for name in fleet.labels}
+    found |= {(LIMIT_KINDS[key], name) for name, limits in fleet.limits.items() for key in limits}
     return found | {(_gallery_kind(kind), one.name) for kind in KINDS for one in fleet.galleries.get(kind, ())}
 
 
@@ -170,15 +177,28 @@ async def _prune(tx: Transaction, gone: Iterable[tuple[str, str]], actor: str) -
             if await rule_store.find_rule(tx, name) is None:
                 continue
             await rule_flow.remove(tx, name, actor)
-        elif kind == "labels":
-            node = await node_store.find_node_by_name(tx, name)
-            if node is None or not _admin_labels(node):
+        elif kind in ("labels", *LIMIT_KINDS.values()):
+            if not await _prune_node(tx, kind, name, actor):
                 continue
-            await _write_labels(tx, node, {}, actor)
         elif not await gallery_store.delete_gallery(tx, kind.partition(" ")[0], name):
             continue
         steps.append(Step(kind=kind, name=name, action=Action.REMOVE, stopped=stopped))
     return steps
+
+
+async def _prune_node(tx: Transaction, kind: str, name: str, actor: str) -> bool:
+    """Take the admin's labels or one limit of a node away; whether there was anything to take."""
+    node = await node_store.find_node_by_name(tx, name)
+    if node is None:
+        return False
+    if kind == "labels":
+        if _admin_labels(node):
+            await _write_labels(tx, node, {}, actor)
+        return bool(_admin_labels(node))
+    key = next(one for one in LIMITS if LIMIT_KINDS[one] == kind)
+    if key in _admin_limits(node):
+        await _write_limit(tx, node, key, None, actor)
+    return key in _admin_limits(node)
 
 
 async def _galleries(tx: Transaction, fleet: FleetFile) -> list[Step]:
@@ -198,14 +218,7 @@ async def _galleries(tx: Transaction, fleet: FleetFile) -> list[Step]:
 async def _labels(tx: Transaction, wanted: Mapping[str, Mapping[str, str]], actor: str) -> list[Step]:
     steps = []
     for name, labels in sorted(wanted.items()):
-        node = await node_store.find_node_by_name(tx, name)
-        if node is None:
-            raise NotFound(
-                f"The file has labels for {name[:80]!r}, and there is no node of that name.",
-                hint="`corral nodes list` shows the nodes.",
-                code="node_not_found",
-            )
-        node = await node_store.lock_node(tx, node.id)
+        node = await _lock_named(tx, name, "labels")
         # A pair that the machine or the worker gives anyway is left to them.
         given = {label.key: label.value for label in node.labels if label.source is not LabelSource.ADMIN}
         own = {key: value for key, value in labels.items() if given.get(key) != value}
@@ -215,6 +228,51 @@ async def _labels(tx: Transaction, wanted: Mapping[str, Mapping[str, str]], acto
             await _write_labels(tx, node, own, actor)
         steps.append(Step(kind="labels", name=name, action=Action.CHANGE if lines else Action.SAME, lines=lines))
     return steps
+
+
+async def _limits(tx: Transaction, wanted: Mapping[str, Mapping[str, int | str]], actor: str) -> list[Step]:
+    steps = []
+    for name, limits in sorted(wanted.items()):
+        node = await _lock_named(tx, name, "limits")
+        check_runs_engines(node, " and ".join(limits))
+        for key, limit in limits.items():
+            present = _admin_limits(node).get(key)
+            lines = tuple(changes({} if present is None else {key: str(present)}, {key: str(limit)}))
+            if present != limit:
+                await _write_limit(tx, node, key, limit, actor)
+            action = Action.SAME if present == limit else Action.CHANGE
+            steps.append(Step(kind=LIMIT_KINDS[key], name=name, action=action, lines=() if present == limit else lines))
+    return steps
+
+
+async def _lock_named(tx: Transaction, name: str, what: str) -> Node:
+    node = await node_store.find_node_by_name(tx, name)
+    if node is None:
+        raise NotFound(
+            f"The file has {what} for {name[:80]!r}, and there is no node of that name.",
+            hint="`corral nodes list` shows the nodes.",
+            code="node_not_found",
+        )
+    return await node_store.lock_node(tx, node.id)
+
+
+async def _write_limit(tx: Transaction, node: Node, key: str, limit: int | str | None, actor: str) -> None:
+    """Set a limit; None gives control back to the worker."""
+    is_slots = key == SLOTS
+    await node_store.update_node(tx, node.id, {"slots_override" if is_slots else "budget_override": limit})
+    await node_store.refresh_automatic_labels(tx, await node_store.get_node(tx, node.id))
+    await rule_store.clear_unsatisfiable(tx)
+    await access_store.record(tx, actor, "node.slots" if is_slots else "node.budget", node.id, node.name)
+    change = {"name": node.name, "by": actor}
+    if is_slots:
+        await outbox.append(tx, "node.slots_changed", node.id, change)
+    else:
+        await outbox.append(tx, "node.budget_changed", node.id, change)
+
+
+def _admin_limits(node: Node) -> dict[str, int | str]:
+    found = {SLOTS: node.slots_override, BUDGET: node.budget_override}
+    return {key: limit for key, limit in found.items() if limit is not None}
 
 
 async def _write_labels(tx: Transaction, node: Node, labels: Mapping[str, str], actor: str) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from corral.domain.node import NodeId
-from corral.nodes.registration import refresh_automatic_labels
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import outbox
@@ -76,7 +75,7 @@ class HeartbeatBuffer:
         await outbox.append_many(tx, "node.bus_changed", [(c.node_id, {"name": c.name}) for c in bus])
         for change in changes:
             if change.hardware_changed:
-                await refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
+                await node_store.refresh_automatic_labels(tx, await node_store.get_node(tx, change.node_id))
                 await outbox.append(tx, "node.hardware_changed", change.node_id, {"name": change.name})
         if any(change.came_back or change.hardware_changed for change in changes):
             await rule_store.clear_unsatisfiable(tx)

@@ -25,7 +25,7 @@ from corral.domain.access import JoinToken
 from corral.domain.errors import Conflict, InvalidRequest, NameTaken
 from corral.domain.node import Hardware, LabelSource, Liveness, Node, NodeId, NodeType
 from corral.policy.budget import parse_budget
-from corral.policy.labels import automatic_labels, check_labels, check_not_reserved, is_reserved
+from corral.policy.labels import check_labels, check_not_reserved, is_reserved
 from corral.policy.node_identity import check_new_name, host_of
 from corral.ports.runtime import Ids
 from corral.store import access as access_store
@@ -223,14 +223,4 @@ async def _refresh_labels(tx: Transaction, node_id: NodeId, wish: Registration, 
     await node_store.replace_labels(tx, node_id, LabelSource.WORKER, labels)
     if approves:
         await node_store.update_node(tx, node_id, {"approved_labels": labels})
-    await refresh_automatic_labels(tx, node)
-
-
-async def refresh_automatic_labels(tx: Transaction, node: Node) -> None:
-    labels = automatic_labels(
-        name=node.name,
-        slots=node.slots,
-        gpu_vendor=node.hardware.gpu_vendor,
-        total_vram=node.hardware.total_vram,
-    )
-    await node_store.replace_labels(tx, node.id, LabelSource.AUTO, labels)
+    await node_store.refresh_automatic_labels(tx, node)

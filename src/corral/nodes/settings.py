@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corral.domain.errors import Conflict, NotFound
-from corral.domain.node import LabelSource, Node, NodeType
+from corral.domain.node import LabelSource, Node
 from corral.nodes.lifecycle import agreed_labels
-from corral.nodes.registration import refresh_automatic_labels
-from corral.policy.budget import parse_budget
+from corral.policy.budget import check_runs_engines, parse_budget
 from corral.policy.labels import check_labels, check_not_reserved, is_reserved, pairs_of
 from corral.store import access as access_store
 from corral.store import nodes as node_store
@@ -96,7 +95,7 @@ async def set_slots(database: Database, reference: str, slots: int | None, actor
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         if slots is not None:
-            _check_runs_engines(node, "replica slots")
+            check_runs_engines(node, "replica slots")
         await node_store.update_node(tx, node.id, {"slots_override": slots})
         return await _changed(tx, node, "node.slots", actor)
 
@@ -109,24 +108,14 @@ async def set_budget(database: Database, reference: str, budget: str | None, act
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         if budget is not None:
-            _check_runs_engines(node, "VRAM budget")
+            check_runs_engines(node, "VRAM budget")
         await node_store.update_node(tx, node.id, {"budget_override": budget})
         return await _changed(tx, node, "node.budget", actor)
 
 
-def _check_runs_engines(node: Node, what: str) -> None:
-    """Raise Conflict for an agent node: it runs no engines, so a limit on them would do nothing."""
-    if node.type is NodeType.AGENT:
-        raise Conflict(
-            f"Node {node.name} is an agent node and has no {what}.",
-            hint="Name a backend node: `corral nodes list` shows the type of each.",
-            code="node_is_agent",
-        )
-
-
 async def _changed(tx: Transaction, node: Node, what: str, actor: str, *, detail: str = "") -> Node:
     """What every such change needs: labels that follow from it, another look at rules, a trace, an event."""
-    await refresh_automatic_labels(tx, await node_store.get_node(tx, node.id))
+    await node_store.refresh_automatic_labels(tx, await node_store.get_node(tx, node.id))
     await rule_store.clear_unsatisfiable(tx)
     await access_store.record(tx, actor, what, node.id, detail or node.name)
     await outbox.append(tx, f"{what}_changed", node.id, {"name": node.name, "by": actor})

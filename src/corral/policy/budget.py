@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import Conflict, InvalidRequest
+from corral.domain.node import Node, NodeType
 
 _UNITS = {"": 1, "b": 1}
 _UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgtp", start=1)}
@@ -81,3 +82,13 @@ def budget_or_no_cap(text: str) -> Budget:
         return parse_budget(text)
     except InvalidRequest:
         return NO_CAP
+
+
+def check_runs_engines(node: Node, what: str) -> None:
+    """Raise Conflict for an agent node: it runs no engines, so a limit on them would do nothing."""
+    if node.type is NodeType.AGENT:
+        raise Conflict(
+            f"Node {node.name} is an agent node and has no {what}.",
+            hint="Name a backend node: `corral nodes list` shows the type of each.",
+            code="node_is_agent",
+        )

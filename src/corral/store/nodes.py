@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
-from corral.policy.labels import AUTOMATIC_KEYS, is_reserved
+from corral.policy.labels import AUTOMATIC_KEYS, automatic_labels, is_reserved
 from corral.policy.node_identity import fold_name
 from corral.policy.status import JOINING_S
 from corral.store.database import Transaction, as_uuid, is_storable
@@ -455,3 +455,14 @@ _EXPIRE = text("""
 async def expire_leases(tx: Transaction, limit: int) -> list[tuple[NodeId, str]]:
     """Mark the nodes whose lease has run out as lost."""
     return [(NodeId(str(row.id)), row.name) for row in await tx.execute(_EXPIRE, {"limit": limit})]
+
+
+async def refresh_automatic_labels(tx: Transaction, node: Node) -> None:
+    """Bring the labels that follow from the node itself in step with what is known of it."""
+    labels = automatic_labels(
+        name=node.name,
+        slots=node.slots,
+        gpu_vendor=node.hardware.gpu_vendor,
+        total_vram=node.hardware.total_vram,
+    )
+    await replace_labels(tx, node.id, LabelSource.AUTO, labels)

@@ -273,7 +273,7 @@ class EstimateOut(Lenient):
 
 
 class StepOut(Lenient):
-    kind: str = Field(description="model, rule, labels, models gallery or backends gallery")
+    kind: str = Field(description="model, rule, labels, replica slots, VRAM budget, models gallery or backends gallery")
     name: str
     action: str = Field(description="create, change, remove or same")
     changes: list[str] = Field(default_factory=list)

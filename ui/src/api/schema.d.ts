@@ -5978,7 +5978,7 @@ export interface components {
             changes?: string[];
             /**
              * Kind
-             * @description model, rule, labels, models gallery or backends gallery
+             * @description model, rule, labels, replica slots, VRAM budget, models gallery or backends gallery
              */
             kind: string;
             /** Name */

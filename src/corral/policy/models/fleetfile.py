@@ -1,8 +1,9 @@
-"""A whole fleet in one file: models, rules, labels of nodes, galleries; to be kept in git and applied as one.
+"""A whole fleet in one file: models, rules, labels and limits of nodes, galleries; kept in git and applied as one.
 
     models:    [{name: chat, backend: llama-cpp, …}]
     rules:     [{model: chat, min_replicas: 1}]
     nodes:     {gpu-a: {labels: {zone: b}}}              the admin's labels of a node, exactly these
+               {gpu-a: {max_replicas_per_model: 4, vram_budget: 80%}}    the admin's limits; without one it stays
     galleries: {models: [{name: ours, url: https://…}], backends: []}
 
 Guarantee: `to_mapping` of what is in the registry reads back to the same, so applying an export changes nothing.
@@ -21,6 +22,7 @@ from corral.domain.backend import BUILT_IN_GALLERY, Gallery
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelConfig
 from corral.domain.replica import Rule
+from corral.policy.budget import parse_budget
 from corral.policy.labels import check_labels
 from corral.policy.models import configuration, rules
 from corral.policy.models.reading import Reader
@@ -28,6 +30,10 @@ from corral.policy.models.reading import Reader
 CODE = "bad_fleet_file"
 KINDS = ("backends", "models")
 ITEMS_MAX = 10_000
+# Of a node, as the API calls them.
+SLOTS, BUDGET = "max_replicas_per_model", "vram_budget"
+LIMITS = (SLOTS, BUDGET)
+SLOTS_MAX = 1024
 _GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -37,6 +43,8 @@ class FleetFile:
     rules: tuple[Rule, ...] = ()
     # By a node's name: the admin's labels.
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # By a node's name: what the admin has set of `LIMITS`.
+    limits: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
     # By kind.
     galleries: Mapping[str, tuple[Gallery, ...]] = field(default_factory=dict)
 
@@ -48,7 +56,9 @@ def from_mapping(value: object) -> FleetFile:
     ruled = tuple(rules.from_mapping(item) for item in _listed(reader, "rules", "model"))
     _check_names(reader, models)
     _once(reader, "rules", [rule.model for rule in ruled])
-    return FleetFile(models=models, rules=ruled, labels=_labels(reader), galleries=_galleries(reader))
+    return FleetFile(
+        models=models, rules=ruled, labels=_labels(reader), limits=_limits(reader), galleries=_galleries(reader)
+    )
 
 
 def to_mapping(fleet: FleetFile) -> dict[str, Any]:
@@ -59,11 +69,16 @@ def to_mapping(fleet: FleetFile) -> dict[str, Any]:
             for kind in KINDS
             if fleet.galleries.get(kind)
         },
-        "nodes": {name: {"labels": dict(sorted(labels.items()))} for name, labels in sorted(fleet.labels.items())},
+        "nodes": {name: _node_mapping(fleet, name) for name in sorted(fleet.labels.keys() | fleet.limits.keys())},
         "models": [configuration.to_mapping(model) for model in sorted(fleet.models, key=lambda one: one.name)],
         "rules": [rules.to_mapping(rule) for rule in sorted(fleet.rules, key=lambda one: one.model)],
     }
     return {key: value for key, value in written.items() if value}
+
+
+def _node_mapping(fleet: FleetFile, name: str) -> dict[str, Any]:
+    labels = {"labels": dict(sorted(fleet.labels[name].items()))} if name in fleet.labels else {}
+    return {**labels, **fleet.limits.get(name, {})}
 
 
 def _listed(reader: Reader, key: str, name_key: str) -> Sequence[Any]:
@@ -97,7 +112,10 @@ def _labels(reader: Reader) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name in nodes.value:
         node = nodes.inner(name)
-        node.allow(("labels",))
+        node.allow(("labels", *LIMITS))
+        if node.value and "labels" not in node.value:
+            # It is there for its limits.
+            continue
         labels = dict(node.inner("labels").value)
         for key, value in labels.items():
             if not isinstance(value, str):
@@ -108,6 +126,31 @@ def _labels(reader: Reader) -> dict[str, dict[str, str]]:
             raise node.wrong(error.message.rstrip("."), error.hint) from error
         found[name] = labels
     return found
+
+
+def _limits(reader: Reader) -> dict[str, dict[str, int | str]]:
+    nodes = reader.inner("nodes")
+    found: dict[str, dict[str, int | str]] = {}
+    for name in nodes.value:
+        node = nodes.inner(name)
+        limits: dict[str, int | str] = {}
+        slots = node.whole(SLOTS, least=1, most=SLOTS_MAX)
+        if slots is not None:
+            limits[SLOTS] = slots
+        if node.value.get(BUDGET) is not None:
+            limits[BUDGET] = _budget(node)
+        if limits:
+            found[name] = limits
+    return found
+
+
+def _budget(node: Reader) -> str:
+    budget = node.text(BUDGET, longest=64).strip()
+    try:
+        parse_budget(budget)
+    except InvalidRequest as error:
+        raise node.wrong(f"{BUDGET}: {error.message.rstrip('.')}", error.hint) from error
+    return budget
 
 
 def _galleries(reader: Reader) -> dict[str, tuple[Gallery, ...]]:

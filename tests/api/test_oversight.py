@@ -152,6 +152,7 @@ async def test_admins_see_every_setting_with_where_it_came_from_and_no_secret(da
             "section": "nodes",
             "sentence": "A node that has not been heard of for this long is offline.",
             "is_secret": False,
+            "is_live": False,
         }
         assert (shown["admin_key"]["value"], shown["admin_key"]["is_secret"]) == ("••••", True)
         assert (shown["oidc_issuer"]["value"], shown["oidc_issuer"]["source"]) == (None, "default")

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.page.support import Fleet, axe
+from tests.page.support import Fleet, Watched, axe
 from tests.support.frontends import ADMIN_KEY
 
 
@@ -40,6 +40,21 @@ def test_the_cluster_its_configuration_and_its_galleries(page: Page, fleet: Flee
     expect(panel.get_by_role("listitem").first).to_contain_text("entries")
     panel.get_by_role("button", name="Fetch anew: galleries of models").click()
     expect(panel.get_by_role("status")).to_contain_text("fetched")
+
+
+@pytest.mark.behaviour("SET-20")
+def test_live_setting_is_changed_and_reset_on_the_page(page: Page, fleet: Fleet, watched: Watched) -> None:
+    watched.allow(r"status of 400 .*/api/settings")
+    page.goto(f"{fleet.url()}/app/settings?tab=configuration&q=model_idle")
+    field = page.get_by_role("textbox", name="model_idle")
+    field.fill("soon")
+    page.get_by_role("button", name="Save model_idle").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not a duration")
+    field.fill("2h")
+    page.get_by_role("button", name="Save model_idle").click()
+    expect(page.get_by_role("definition")).to_contain_text("cluster, changed by")
+    page.get_by_role("button", name="Reset model_idle").click()
+    expect(page.get_by_role("definition")).not_to_contain_text("cluster")
 
 
 def test_origin_of_a_setting_is_shown_whole_however_long_it_is(page: Page, fleet: Fleet) -> None:

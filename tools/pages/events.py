@@ -55,6 +55,7 @@ SENTENCES = {
     " longer; `sentence` says it, `until` when it is tried again.",
     "session.closed": "Somebody has logged out of the page; the key is the user's.",
     "session.opened": "Somebody has logged in to the page; the key is the user's.",
+    "settings.changed": "An admin has changed settings of the running frontends; `names` says which.",
     "token.created": "A join token has been made.",
     "token.revoked": "No machine can join with this token any more.",
     "user.changed": "A user has another scope or password, or was disabled or enabled.",

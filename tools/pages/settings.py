@@ -13,7 +13,11 @@ over the file, the file over the defaults. The file is TOML with one table for e
 it. Every secret can also be read from a file: give the variable with `_FILE` at its end the path. Durations are
 written `30s`, `5m`, `1h` or as plain seconds.
 
-`corral config check` finds mistakes; `corral config show` prints what holds, where it came from, and no secret."""
+`corral config check` finds mistakes; `corral config show` prints what holds, where it came from, and no secret.
+
+`request_wait`, `model_idle`, `disk_check`, `response_headers` and `log_level` of frontends are live: an admin changes
+them for all frontends while they run, on the page under Settings or with `POST /api/settings`. A changed value wins
+over the default and over nothing else: a flag, a variable or the file of a frontend keeps the last word there."""
 
 
 def render() -> str:

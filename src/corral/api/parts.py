@@ -22,6 +22,7 @@ from corral.domain.access import Principal, Scope
 from corral.domain.errors import NotAllowed
 from corral.events.feed import Feed
 from corral.insight.insight import Insight
+from corral.insight.live_settings import LiveSettings
 from corral.library.library import Library
 from corral.loading.service import Loading
 from corral.models.gallery import ModelGallery
@@ -91,6 +92,8 @@ class Parts:
     held: Callable[[], int]
     # What does not work now.
     health: Health
+    # Settings that can be changed while it runs.
+    live: LiveSettings
     # Why this frontend does not serve yet; None when it does, be it from what was kept on disk.
     not_ready: Callable[[], str | None]
     # What this frontend was told at its start, as it may be shown.

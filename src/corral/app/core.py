@@ -21,7 +21,7 @@ from corral.api.insight.families import RequestMetrics
 from corral.api.metrics import Metrics
 from corral.api.page.page import BUILT, Page
 from corral.api.parts import Parts, Told
-from corral.app.insight import Watched, make_board
+from corral.app.insight import SettingOwner, Watched, list_owners, make_board, make_live_settings
 from corral.app.options import CoreOptions, World
 from corral.app.peer_contents import make_library
 from corral.backends import refresh as refreshing
@@ -133,6 +133,7 @@ class Core:
             world.clock,
             request_upgrade=self._request_upgrade if options.upgrades_by_itself else None,
         )
+        self.checks_disk = options.checks_disk
         self.library = self._make_library()
         self.health.add(self.library.trouble)
         self.loading = self._make_loading()
@@ -153,6 +154,9 @@ class Core:
         self._pruner = Pruner(world.database, self.leader, options.outbox_retention_s, options.usage_retention_s)
         self.replicas = ReplicaCheck(world.database, self.leader, self.loading.ask_running)
         self.scaling = Scaling(world.database, self.leader, self._ask_for, idle_s=options.model_idle_s)
+        level = SettingOwner(initial=options.log_level, apply=world.set_log_level)
+        owners = list_owners(self, self.gateway, self.scaling, log_level=level)
+        self.live = make_live_settings(world.database, options.settings, owners)
         self._loops = self._make_loops()
         self.loading.connect(
             call=self.dispatcher.call, wake_stops=self.stop_loop.wake, wake_removals=self.removal_loop.wake
@@ -363,7 +367,7 @@ class Core:
                 fan_out=options.fan_out,
                 hold=options.load_hold,
                 place=PlaceOptions(
-                    is_disk_enforced=lambda: options.checks_disk,
+                    is_disk_enforced=lambda: self.checks_disk,
                     has_shared_models=options.has_shared_models,
                     grace_s=options.unload_grace_s,
                 ),
@@ -450,6 +454,7 @@ class Core:
             metrics_key=options.metrics_key,
             origins=options.origins,
             settings=options.settings,
+            live=self.live,
             feed=self.feed,
             heartbeats=self.heartbeats,
             bus=world.bus,
@@ -487,6 +492,7 @@ class Core:
         await self.dispatcher.follow(events)
         await self.loading.follow(events)
         await self.router.follow(events)
+        await self.live.follow(events)
         self.insight.follow(events)
         self._has_read()
         if self.scaling.is_called_by(events):
@@ -498,6 +504,7 @@ class Core:
         await self.directory.load()
         await self.catalog.load()
         await self.models.load()
+        await self.live.load()
         await self.router.snapshot.load()
         self._has_read()
 

@@ -34,7 +34,7 @@ from corral.app.listening.leaving import Leaving
 from corral.app.listening.port import PARENT_VARIABLE, listen
 from corral.app.listening.server import HttpServer
 from corral.app.listening.siblings import FOLDER_VARIABLE, Siblings
-from corral.app.logs import configure_access_log, configure_logging
+from corral.app.logs import configure_access_log, configure_logging, set_log_level
 from corral.app.model_origins import ModelOrigins
 from corral.app.model_storage import open_storage
 from corral.app.settings import FrontendSettings, Loaded, redacted
@@ -172,6 +172,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         request_wait_s=settings.request_wait_s,
         timeouts=Timeouts(first_byte_s=settings.first_byte_timeout_s, between_s=settings.between_bytes_timeout_s),
         has_response_headers=settings.response_headers,
+        log_level=settings.log_level,
         body_limits=ByteLimits(total_bytes=settings.request_bytes_max, key_bytes=settings.request_key_bytes_max),
         upload_limits=ByteLimits(total_bytes=settings.upload_bytes_max, key_bytes=settings.upload_key_bytes_max),
         public_url=settings.public_url,
@@ -285,6 +286,7 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         origins=ModelOrigins(settings, clock, rng, own=(settings.library_dir,), environment=os.environ),
         storage=open_storage(settings),
         spans=open_spans(settings, frontend_id),
+        set_log_level=set_log_level,
         kept=KeptFile(settings.state_dir, cluster_key(settings.database_url.get_secret_value())),
     )
 

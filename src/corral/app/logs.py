@@ -60,6 +60,12 @@ def configure_logging(
     )
 
 
+def set_log_level(level: LogLevel) -> None:
+    """Change what this process writes from now on; `configure_logging` has set up the rest."""
+    logging.getLogger().setLevel(level.upper())
+    _route_libraries(level)
+
+
 def mask_secrets(logger: WrappedLogger, method_name: str, event_dict: EventDict) -> EventDict:
     """The processor that masks; the last one before the line is written."""
     del logger, method_name

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from corral import __version__
 from corral.access.oidc import OidcOptions
@@ -100,6 +102,7 @@ class CoreOptions:
     # Where usage is on the disk until PostgreSQL has it; None: in memory only.
     usage_dir: Path | None = None
     usage_retention_s: float = 400 * 86400.0
+    log_level: str = "info"
     # All that this frontend was told, as admins may see it.
     settings: tuple[SettingOut, ...] = ()
 
@@ -134,5 +137,7 @@ class World:
     spans: Spans | None = None
     # Instead of our own way to load a model.
     loads: Loads | None = None
+    # Changes what this process logs; by default nobody does.
+    set_log_level: Callable[[Any], None] = lambda _level: None
     # Where what is served is kept for a start without PostgreSQL; None: nowhere.
     kept: KeptFile | None = None

@@ -88,7 +88,7 @@ class Scaling:
         self._database = database
         self._leader = leader
         self._ask = ask
-        self._idle_s = idle_s
+        self.idle_s = idle_s
         # What this leader has asked for to meet a rule, until it has ended. A new leader begins without: that costs a
         # count of setbacks and nothing else.
         self._for_rules: dict[str, OperationId] = {}
@@ -137,7 +137,7 @@ class Scaling:
         for model in models:
             if not model.is_enabled:
                 continue
-            idle_s = self._idle_s if model.idle_s is None else model.idle_s
+            idle_s = self.idle_s if model.idle_s is None else model.idle_s
             load = Load(waiting=waiting.get(model.name, 0), parallel=model.parallel, idle_s=idle_s)
             decisions[model.name] = decide(scaler.situation(model.name, load))
         return _Seen(

@@ -1,7 +1,9 @@
-"""Leases with fencing terms, and the frontends that are alive."""
+"""Leases with fencing terms, the frontends that are alive, and settings that admins changed for all of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import delete, func, select, text, update
@@ -10,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from corral.domain.cluster import Frontend, Lease
 from corral.domain.errors import LeaseLost
 from corral.store.database import Transaction
-from corral.store.schema import NOW, frontends, leases
+from corral.store.schema import NOW, cluster_settings, frontends, leases
 
 # A lease that is free or has run out is taken with the next term. The chain counts as unbroken only if the last
 # holder gave it back in time; otherwise nobody was watching for a while.
@@ -145,3 +147,31 @@ async def has_peer_on_bus(tx: Transaction, frontend_id: str, alive_within_s: flo
 async def prune_frontends(tx: Transaction, age_s: float) -> int:
     oldest = func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, age_s)
     return (await tx.execute(delete(frontends).where(frontends.c.seen_at < oldest))).rowcount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSetting:
+    name: str
+    # As it would be written in a variable.
+    value: str
+    changed_by: str
+    changed_at: datetime
+
+
+async def list_settings(tx: Transaction) -> dict[str, StoredSetting]:
+    """Return every stored setting by its name."""
+    rows = await tx.execute(select(cluster_settings).order_by(cluster_settings.c.name))
+    return {
+        row.name: StoredSetting(name=row.name, value=row.value, changed_by=row.changed_by, changed_at=row.changed_at)
+        for row in rows
+    }
+
+
+async def put_setting(tx: Transaction, name: str, value: str, actor: str) -> None:
+    values = {"value": value, "changed_by": actor[:255], "changed_at": NOW}
+    statement = insert(cluster_settings).values(name=name, **values)
+    await tx.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+
+
+async def delete_setting(tx: Transaction, name: str) -> None:
+    await tx.execute(delete(cluster_settings).where(cluster_settings.c.name == name))

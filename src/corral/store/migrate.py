@@ -17,7 +17,7 @@ from corral.domain.errors import Conflict
 from corral.ports.runtime import Clock
 from corral.store.database import Database
 
-HEAD = "0010"
+HEAD = "0011"
 # Programs that were made for this schema, or for one in between, work on that of HEAD: what they read is there, and
 # what they write fits. 0006 has another key of usage, which those of 0005 cannot write.
 WORKS_WITH = "0006"

@@ -547,3 +547,13 @@ history_moments = Table(
     Column("names", JSONB, nullable=False),
     Column("nodes", JSONB, nullable=False),
 )
+
+# Settings that admins changed while the cluster runs; there are as many as there are live settings.
+cluster_settings = Table(
+    "cluster_settings",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("changed_by", String(255), nullable=False),
+    Column("changed_at", TIME, nullable=False, server_default=NOW),
+)

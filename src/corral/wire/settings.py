@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
 
 from corral.wire.base import Lenient
+
+# Far above the number of settings; keeps a mistake from becoming a long answer.
+CHANGES_MAX = 50
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+_Value = Annotated[str, StringConstraints(max_length=1000)] | bool | int | float | None
+SettingChangesIn = Annotated[dict[_Name, _Value], Field(min_length=1, max_length=CHANGES_MAX)]
 
 
 class SettingOut(Lenient):
@@ -14,6 +22,9 @@ class SettingOut(Lenient):
     section: str = Field(description="What it is about.", examples=["nodes"])
     sentence: str = Field(description="What it does.")
     is_secret: bool = Field(description="Its value is never told.")
+    is_live: bool = Field(
+        default=False, description="It can be changed while frontends run: `POST /api/settings`, unless `source` wins."
+    )
 
 
 class SettingsOut(Lenient):

@@ -13,7 +13,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.app.logs import configure_logging
+from corral.app.logs import configure_logging, set_log_level
 from corral.app.redaction import MASK, TEXT_MAX, redact, redact_text
 from corral.app.settings import LogFormat, LogLevel
 
@@ -144,3 +144,12 @@ def test_without_a_choice_a_file_gets_json_and_lines_below_the_level_are_left_ou
     structlog.get_logger("corral.test").error("shown")
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["event"] == "shown"
+
+
+@pytest.mark.behaviour("SET-20")
+def test_log_level_that_is_changed_later_decides_about_lines_from_then_on(written):
+    stream = written(level=LogLevel.WARNING)
+    structlog.get_logger("a").info("before")
+    set_log_level(LogLevel.DEBUG)
+    structlog.get_logger("a").debug("after")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["after"]

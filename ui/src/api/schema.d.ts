@@ -1657,7 +1657,7 @@ export interface paths {
         };
         get: operations["settings_api_settings_get"];
         put?: never;
-        post?: never;
+        post: operations["change_settings_api_settings_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5835,6 +5835,12 @@ export interface components {
         /** SettingOut */
         SettingOut: {
             /**
+             * Is Live
+             * @description It can be changed while frontends run: `POST /api/settings`, unless `source` wins.
+             * @default false
+             */
+            is_live: boolean;
+            /**
              * Is Secret
              * @description Its value is never told.
              */
@@ -9995,6 +10001,32 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsOut"];
+                };
+            };
+        };
+    };
+    change_settings_api_settings_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    [key: string]: string | boolean | number | null;
+                };
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {

@@ -21,6 +21,7 @@ const BY_PREFIX: Record<string, readonly Topic[]> = {
   replica: ["live", "models", "nodes"],
   rule: ["rules"],
   session: [],
+  settings: ["settings"],
   token: ["tokens"],
   user: ["users"],
 };
@@ -82,6 +83,7 @@ export const KINDS = [
   "rule.setback",
   "session.closed",
   "session.opened",
+  "settings.changed",
   "token.created",
   "token.revoked",
   "user.changed",

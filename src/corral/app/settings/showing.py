@@ -65,7 +65,7 @@ def redacted(loaded: Loaded[S]) -> list[ShownSetting]:
 
 
 def _shown(settings: ProcessSettings, doc: SettingDoc, origin: Origin) -> ShownSetting:
-    text = _text(doc, getattr(settings, doc.field))
+    text = text_of(doc, getattr(settings, doc.field))
     return ShownSetting(
         key=doc.key,
         environment=doc.environment,
@@ -82,7 +82,8 @@ def section_of(key: str) -> str:
     return next((section for section, beginnings in _SECTIONS.items() if key.startswith(beginnings)), "general")
 
 
-def _text(doc: SettingDoc, value: object) -> str | None:
+def text_of(doc: SettingDoc, value: object) -> str | None:
+    """Return a value as it is shown: masked if it is secret, None if there is none."""
     if value is None:
         return None
     if isinstance(value, SecretStr):

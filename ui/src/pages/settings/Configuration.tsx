@@ -1,12 +1,15 @@
-// What the frontend that answers was told at its start, and by whom. Secrets are masked by the frontend itself.
-import { useQuery } from "@tanstack/react-query";
+// What the frontend that answers runs with, and by whom; live settings can be changed. Secrets are masked by the frontend.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { FormEvent } from "react";
 import type { SettingOut } from "@/api/schema";
 import { Answered } from "@/kit/Answered";
+import { Button } from "@/kit/Button";
 import { Checkbox, Search } from "@/kit/fields";
 import { Empty, Panel } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
-import { settings } from "@/pages/settings/calls";
-import { isSet, sectionsOf, valueWords, variableOf } from "@/pages/settings/listing";
+import { Trouble } from "@/kit/Trouble";
+import { changeSetting, settings } from "@/pages/settings/calls";
+import { isChangeable, isChanged, isSet, sectionsOf, valueWords, variableOf } from "@/pages/settings/listing";
 import { useAddress } from "@/shell/useAddress";
 
 export function Configuration() {
@@ -28,8 +31,9 @@ export function Configuration() {
           return (
             <>
               <p className="soft">
-                These are the settings of the frontend <code>{data.answered_by}</code>. They are read at its
-                start: change them in its environment or its file, and start it anew.
+                These are the settings of the frontend <code>{data.answered_by}</code>. Those with a field are
+                changed here, for all frontends at once. The others are read at its start: change them in its
+                environment or its file, and restart it.
               </p>
               {sections.length === 0 && (
                 <Empty title="No setting is like that.">Another word finds more.</Empty>
@@ -59,9 +63,13 @@ function Setting({ setting }: { setting: SettingOut }) {
         <p className="small soft">{setting.sentence}</p>
       </dt>
       <dd>
-        <code className={setting.is_secret || setting.value === null ? "faint" : undefined}>
-          {valueWords(setting)}
-        </code>
+        {isChangeable(setting) ? (
+          <Change key={setting.value} setting={setting} />
+        ) : (
+          <code className={setting.is_secret || setting.value === null ? "faint" : undefined}>
+            {valueWords(setting)}
+          </code>
+        )}
         {isSet(setting) && (
           <Tag tone="busy" title={setting.source}>
             {setting.source}
@@ -69,6 +77,39 @@ function Setting({ setting }: { setting: SettingOut }) {
         )}
       </dd>
     </div>
+  );
+}
+
+function Change({ setting }: { setting: SettingOut }) {
+  const queries = useQueryClient();
+  const change = useMutation({
+    mutationFn: (value: string | null) => changeSetting(setting.name, value),
+    onSuccess: (told) => queries.setQueryData(settings.queryKey, told),
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    change.mutate(String(new FormData(event.currentTarget).get("value")).trim());
+  };
+  return (
+    <form className="settings-change" onSubmit={submit}>
+      <input
+        aria-label={setting.name}
+        name="value"
+        defaultValue={setting.value ?? ""}
+        maxLength={1000}
+        required
+        autoComplete="off"
+      />
+      <Button small type="submit" busy={change.isPending} aria-label={`Save ${setting.name}`}>
+        Save
+      </Button>
+      {isChanged(setting) && (
+        <Button small onClick={() => change.mutate(null)} aria-label={`Reset ${setting.name}`}>
+          Reset
+        </Button>
+      )}
+      <Trouble error={change.error} />
+    </form>
   );
 }
 

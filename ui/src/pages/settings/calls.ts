@@ -3,12 +3,16 @@ import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "@/api/client";
 import type { TokenIn } from "@/api/schema";
 
-/** They change when a frontend is started anew; which one answers may change too. */
+/** They change when an admin changes them or a frontend is started anew; which one answers may change too. */
 export const settings = queryOptions({
   queryKey: ["settings"] as const,
   queryFn: () => answer(api.GET("/api/settings")),
   staleTime: 60_000,
 });
+
+/** Null goes back to the default. */
+export const changeSetting = (name: string, value: string | null) =>
+  answer(api.POST("/api/settings", { body: { [name]: value } }));
 
 export const tokens = queryOptions({
   queryKey: ["tokens"] as const,

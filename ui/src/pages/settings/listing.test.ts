@@ -1,6 +1,14 @@
 import { expect, test } from "vitest";
 import type { GalleryOut, SettingOut, TokenOut } from "@/api/schema";
-import { galleryState, sectionsOf, shownTokens, usesWords, valueWords, variableOf } from "./listing";
+import {
+  galleryState,
+  isChangeable,
+  sectionsOf,
+  shownTokens,
+  usesWords,
+  valueWords,
+  variableOf,
+} from "./listing";
 
 const setting = (name: string, more: Partial<SettingOut> = {}): SettingOut => ({
   name,
@@ -9,6 +17,7 @@ const setting = (name: string, more: Partial<SettingOut> = {}): SettingOut => ({
   section: "nodes",
   sentence: "How long a lease is.",
   is_secret: false,
+  is_live: false,
   ...more,
 });
 const gallery = (more: Partial<GalleryOut>): GalleryOut => ({
@@ -31,6 +40,14 @@ const token = (name: string, state: string, created_at: string): TokenOut => ({
   created_at,
   created_by: "admin",
   state,
+});
+
+test("a live setting can be changed unless the frontend was given it at its start", () => {
+  const live = (source: string) => setting("request_wait", { is_live: true, source });
+  expect(isChangeable(live("default"))).toBe(true);
+  expect(isChangeable(live("cluster, changed by ann"))).toBe(true);
+  expect(isChangeable(live("environment CORRAL_REQUEST_WAIT"))).toBe(false);
+  expect(isChangeable(setting("node_lease"))).toBe(false);
 });
 
 test("settings stay in their sections, and a word finds them by what they do", () => {

@@ -29,6 +29,12 @@ export function valueWords(setting: SettingOut): string {
   return setting.value;
 }
 
+/** Whether this frontend lets an admin change it: what it was given at its start wins over any change. */
+export const isChangeable = (setting: SettingOut): boolean =>
+  setting.is_live === true && (setting.source === "default" || isChanged(setting));
+
+export const isChanged = (setting: SettingOut): boolean => setting.source.startsWith("cluster");
+
 /** How the same setting is written in the environment. */
 export const variableOf = (setting: SettingOut): string => `CORRAL_${setting.name.toUpperCase()}`;
 

@@ -313,7 +313,8 @@ async def test_monitor_names_a_node_that_does_not_answer(cluster: RunningFronten
 
 @pytest.mark.behaviour("API-29")
 async def test_system_lists_installed_backends_and_loaded_models(cluster: RunningFrontend, engines: Engines) -> None:
-    await _load(cluster, engines, "chat")
+    await _load(cluster, engines, "chat", "unready")
+    await sql(cluster.database, "UPDATE replicas SET state = 'loading' WHERE model = 'unready'")
     await report(engines.node, BACKEND)
     status, system = await cluster.call("GET", "/system")
     assert (status, system["backends"]) == (200, [BACKEND])

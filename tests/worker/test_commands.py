@@ -56,6 +56,17 @@ def test_what_runs_is_told_with_its_place_and_what_is_stopping_is_not():
     play(story)
 
 
+@pytest.mark.behaviour("API-29")
+def test_what_runs_is_measured_when_the_question_asks_for_it():
+    async def story(scene: JobScene) -> None:
+        scene.processes.run("qwen#1", CPU)
+        (plain,) = (await scene.ask(subjects.MODELS_RUNNING, ListRunning())).processes
+        (measured,) = (await scene.ask(subjects.MODELS_RUNNING, ListRunning(measures=True))).processes
+        assert (plain.cpu_percent, measured.cpu_percent, measured.ram_bytes) == (None, 50.0, 7)
+
+    play(story)
+
+
 @pytest.mark.behaviour("JOB-15")
 def test_a_stop_names_a_backend_or_says_all_and_otherwise_ends_nothing():
     async def story(scene: JobScene) -> None:

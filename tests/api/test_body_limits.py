@@ -124,3 +124,17 @@ async def test_a_translated_call_refuses_a_large_body_with_too_many_values(front
     for path in ("/v1/messages", "/v1/responses", "/api/chat"):
         status, said = await _post(frontend, path, json.dumps(sent).encode())
         assert (status, "values" in said) == (400, True), (path, said)
+
+
+@pytest.mark.behaviour("GW-211")
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/api/chat"])
+async def test_a_translated_call_with_long_strings_reaches_its_engine_with_the_same_text(
+    frontend: RunningFrontend, engine: MisbehavingEngine, path: str
+) -> None:
+    text = 'Say "é\\n" again.\n' * 40_000
+    name = "input" if path == "/v1/responses" else "messages"
+    sent = {"model": "alias", name: [{"role": "user", "content": text}], "stream": False}
+    if path == "/v1/messages":
+        sent["max_tokens"] = 5
+    await _post(frontend, path, json.dumps(sent).encode())
+    assert json.loads(engine.heard[-1].body)["messages"][-1]["content"] == text

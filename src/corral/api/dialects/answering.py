@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-from corral.api.dialects.calls import Call, chat_body
+from corral.api.dialects.calls import Call
 from corral.api.dialects.chats import Events, Translation
 from corral.api.dialects.envelopes import Headers
 from corral.api.dialects.reading import Json
@@ -57,7 +57,7 @@ async def translate(call: Call, model: Served, asked: Translation, *, received_b
     call.require(model, to)
     refuse_tools(model, asked.chat)
     call.note_ignored(asked.ignored)
-    wish = call.wish(model, to, chat_body(model, asked.chat, to), received_bytes=received_bytes)
+    wish = call.wish(model, to, call.chat_body(model, asked.chat, to), received_bytes=received_bytes)
     if not asked.is_stream:
         found = await answered(call, wish, asked.answer)
         if found is not None:

@@ -23,6 +23,7 @@ from corral.api.openai.tools import TOOL_NAMES, refuse_tools
 from corral.api.parts import Parts, who
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, InvalidRequest
+from corral.policy.serving.long_strings import LongStrings
 from corral.serving.gateway import Wish
 from corral.store.use import Served
 
@@ -75,6 +76,8 @@ class Call:
     is_again: bool = False
     # More lines for the head of the answer.
     notes: Headers = field(default_factory=list)
+    # What was taken out of the body when it was decoded; `chat_body` puts it back.
+    _strings: LongStrings | None = None
     _principal: Principal | None = None
 
     async def enter(self) -> None:
@@ -98,6 +101,18 @@ class Call:
             # Whoever has no requests left is told so before anything is done about it.
             parts.gateway.limiter.check_requests(principal)
         return await bodies.read_in_slices(raw, parts.slices)
+
+    async def decode(self, sent: bodies.Body) -> Json:
+        """All members of the body, for a translation. Marks stand for long strings until `chat_body`."""
+        self._strings = LongStrings(self.new_id())
+        return await sent.decode_in_slices(self.parts.slices, self._strings)
+
+    def chat_body(self, model: Served, chat: Json, call: str) -> bytes:
+        """What is sent to an engine in place of a request in another dialect, with the model's defaults in it."""
+        written = json.dumps({"model": model.name} | chat, ensure_ascii=False).encode()
+        if model.defaults:
+            written = bodies.read(written).for_engine(model.name, model.defaults, call)
+        return self._strings.put_back(written) if self._strings is not None else written
 
     async def model(self, name: object) -> Served:
         """The model that is meant, if it is for this."""
@@ -194,12 +209,6 @@ class Call:
     async def send_start(self, status: int, headers: Headers) -> None:
         lines = [*headers, *self.envelope.head(self.request_id), *self.notes]
         await self.send({"type": "http.response.start", "status": status, "headers": lines})
-
-
-def chat_body(model: Served, chat: Json, call: str) -> bytes:
-    """What is sent to an engine in place of a request in another dialect, with the model's defaults in it."""
-    written = json.dumps({"model": model.name} | chat, ensure_ascii=False).encode()
-    return bodies.read(written).for_engine(model.name, model.defaults, call) if model.defaults else written
 
 
 def native_body(sent: bodies.Body, model: Served, call: str) -> bytes:

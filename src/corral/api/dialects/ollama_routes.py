@@ -15,7 +15,7 @@ from starlette.routing import Route
 from corral.access.allowed import allowed
 from corral.api.dialects import ollama
 from corral.api.dialects.answering import answered, translate
-from corral.api.dialects.calls import Call, chat_body
+from corral.api.dialects.calls import Call
 from corral.api.dialects.envelopes import OLLAMA
 from corral.api.dialects.ollama import Asked, Moment, Preload
 from corral.api.dialects.reading import Json, some_text
@@ -50,7 +50,7 @@ class Chatted(CallRoute):
 
     async def answer(self, call: Call) -> None:
         sent = await call.read_body()
-        said = sent.decode()
+        said = await call.decode(sent)
         model = await call.model(said.get("model"))
         name, moment = str(said["model"]), _moment(call)
         preload = ollama.read_preload(said, model=name, moment=moment, is_chat=self._is_chat)
@@ -93,7 +93,7 @@ class Embedded(CallRoute):
 
     async def answer(self, call: Call) -> None:
         sent = await call.read_body()
-        said = sent.decode()
+        said = await call.decode(sent)
         if self._is_old:
             said = {"input" if name == "prompt" else name: value for name, value in said.items()}
             some_text(said.get("input"), "prompt")
@@ -101,7 +101,7 @@ class Embedded(CallRoute):
         wanted, ignored = ollama.read_embed(said)
         call.note_ignored(ignored)
         call.require(model, "embeddings")
-        wish = call.wish(model, "embeddings", chat_body(model, wanted, "embeddings"), received_bytes=len(sent.raw))
+        wish = call.wish(model, "embeddings", call.chat_body(model, wanted, "embeddings"), received_bytes=len(sent.raw))
         began_s = call.parts.clock.monotonic()
 
         def tell(answer: Json) -> Json:
@@ -125,7 +125,7 @@ class Shown(CallRoute):
     otherwise = Told.otherwise
 
     async def answer(self, call: Call) -> None:
-        said = (await call.read_body()).decode()
+        said = await call.decode(await call.read_body())
         model = await call.found(said.get("model") or said.get("name"))
         shown = {
             "modelfile": "",

@@ -126,7 +126,8 @@ class Translated(CallRoute):
         async def work() -> None:
             if native is not None and await pass_on(call, native, gives_up_on=_NOT_THERE):
                 return
-            await translate(call, model, self._read(call, sent.decode(), model), received_bytes=len(sent.raw))
+            asked = self._read(call, await call.decode(sent), model)
+            await translate(call, model, asked, received_bytes=len(sent.raw))
 
         await while_there(call.request.receive, work)
 

@@ -29,10 +29,15 @@ from corral.policy.serving.json_scan import (
     run_scan,
     scan_object,
 )
+from corral.policy.serving.long_strings import LongStrings
 from corral.runtime.slices import SliceRunner
 
 # A body up to this size is decoded where it is read, which takes some milliseconds at most. A larger one is scanned.
 IN_PLACE_BYTES_MAX = 64 * 1024
+# Members of a translated call that may be as large as its body, and are written on without being looked into.
+_GIVEN_TO_MODEL = frozenset({"messages", "input", "prompt", "images", "system"})
+# Any other member of such a call.
+MEMBER_BYTES_MAX = 1024 * 1024
 # Of a body that is scanned and has to be decoded after all, because it is translated.
 VALUES_MAX = 50_000
 
@@ -83,8 +88,9 @@ class Body:
             for name, span in spans.items()
         }
 
-    def decode(self) -> dict[str, Any]:
-        """All members, for a call that is translated. `InvalidRequest` if they are too many to be decoded here."""
+    async def decode_in_slices(self, slices: SliceRunner, strings: LongStrings) -> dict[str, Any]:
+        """All members, for a call that is translated. Long strings of what a model is given are taken out of a large
+        body, and marks stand for them. `InvalidRequest` if members are too many or too large to be decoded here."""
         if self.decoded is not None:
             return dict(self.decoded)
         if self.count > VALUES_MAX:
@@ -93,7 +99,21 @@ class Body:
                 hint="Calls that are translated for their engine take fewer; leave out or join some of them.",
                 code="too_many_values",
             )
-        return {name: _decode(self.raw, span) for name, span in self.members.items()}
+        found = {}
+        for name, span in self.members.items():
+            size_bytes = span.end - span.start
+            if size_bytes > IN_PLACE_BYTES_MAX and name in _GIVEN_TO_MODEL:
+                marked = await slices.run(strings.take_out(self.raw, span))
+                found[name] = _decode(marked, MemberSpan(0, len(marked)))
+                continue
+            if size_bytes > MEMBER_BYTES_MAX:
+                raise InvalidRequest(
+                    f"{name} has more than {MEMBER_BYTES_MAX // 1024} KiB.",
+                    hint="What is long belongs into the messages.",
+                    code="too_large_member",
+                )
+            found[name] = _decode(self.raw, span)
+        return found
 
     @property
     def model(self) -> str:

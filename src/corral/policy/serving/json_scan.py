@@ -121,7 +121,7 @@ def scan_object(raw: bytes) -> Generator[int, None, ScannedObject]:
             at = yield from _skip_space(raw, _after(raw, at, b","))
         if len(members) == MEMBERS_MAX:
             raise TooManyMembersError
-        start, at = at, (yield from _skip_string(raw, _after(raw, at, _QUOTE)))
+        start, at = at, (yield from skip_string(raw, _after(raw, at, _QUOTE)))
         name = _name(raw, start, at)
         if name in members:
             # Two parsers may take different ones of them.
@@ -130,7 +130,7 @@ def scan_object(raw: bytes) -> Generator[int, None, ScannedObject]:
         start = yield from _skip_space(raw, _after(raw, at, b":"))
         first = raw[start : start + 1]
         if first == _QUOTE:
-            end = yield from _skip_string(raw, start + 1)
+            end = yield from skip_string(raw, start + 1)
         elif first in (_OPENS_ARRAY, _OPENS_OBJECT):
             nested = _NestedScan(raw, start, depth=1)
             end = yield from nested.skip()
@@ -239,7 +239,7 @@ def _skip_space(raw: bytes, at: int) -> Steps:
         yield PIECE_BYTES // 16
 
 
-def _skip_string(raw: bytes, at: int) -> Steps:
+def skip_string(raw: bytes, at: int) -> Steps:
     """`at` stands behind its first quote; the end behind its last."""
     length = len(raw)
     while True:

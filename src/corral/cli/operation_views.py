@@ -57,7 +57,7 @@ def operation_list(operations: Sequence[OperationOut], now: datetime, *, colour:
             f"{one.progress:.0f}%",
             render.age(one.created_at, now),
             one.created_by,
-            one.error or one.message,
+            (one.error or one.message).partition("\n")[0],
         ]
         for one in operations
     ]
@@ -162,7 +162,7 @@ def history_list(records: Sequence[RecordOut], now: datetime, *, colour: bool) -
             _took(one),
             f"{render.age(one.finished_at, now)} ago",
             one.created_by,
-            one.error or one.message,
+            (one.error or one.message).partition("\n")[0],
         ]
         for one in records
     ]

@@ -120,7 +120,8 @@ class Story:
     def details(self, target: TargetInFull) -> list[str]:
         """Bytes, speed and time left, as far as they are known."""
         if target.current is None or target.state != "working" or target.phase in _WITHOUT_BYTES:
-            return [target.error] if target.error and target.state == "queued" else []
+            # The lines after the first are what another program said; `corral operations show` has them.
+            return [target.error.partition("\n")[0]] if target.error and target.state == "queued" else []
         of = f"/{render.size(target.total)}" if target.total is not None else ""
         words = [f"{render.size(target.current)}{of}"]
         speed = self._speeds[target.node_id].per_second() if target.node_id in self._speeds else None

@@ -20,6 +20,7 @@ import aiohttp
 from corral.transfer.faults import SourceFailed, TransferFailed
 from corral.transfer.guard import PrivateAddress, public_socket, refuse_private, refused_as_private
 from corral.transfer.options import Patience
+from corral.transfer.reach import explain_connection_error
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT")
@@ -49,7 +50,7 @@ class Http:
         self._session = aiohttp.ClientSession(
             auto_decompress=False,
             connector=aiohttp.TCPConnector(ssl=self._tls(), socket_factory=factory),
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.patience.connect_s),
             trust_env=has_proxy,
         )
         return self
@@ -76,7 +77,7 @@ class Http:
         if self._only_public:
             await refuse_private(_host_of(url))
         asked = {"Accept-Encoding": "identity", **(headers or {})}
-        with _told(url):
+        with _told(url, self._environment):
             async with asyncio.timeout(self.patience.header_s):
                 response = await self._session.request(
                     method, url, headers=asked, max_redirects=self.patience.redirects_max
@@ -90,7 +91,7 @@ class Http:
 
     async def chunks(self, url: str, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         while True:
-            with _told(url):
+            with _told(url, self._environment):
                 async with asyncio.timeout(self.patience.stall_s):
                     chunk = await response.content.readany()
             if not chunk:
@@ -128,11 +129,13 @@ def refused(url: str, status: int) -> TransferFailed | SourceFailed:
             code="not_allowed",
             details={"status": status},
         )
+    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return SourceFailed(f"The proxy on the way to {where} wants a user and a password (407).", code="bad_answer")
     return SourceFailed(f"{where} answers {status}, which makes no sense here.", code="bad_answer")
 
 
 @contextlib.contextmanager
-def _told(url: str) -> Iterator[None]:
+def _told(url: str, environment: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except aiohttp.TooManyRedirects as error:
@@ -140,9 +143,12 @@ def _told(url: str) -> Iterator[None]:
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
         raise TransferFailed(f"{shown(url)!r} is not an address.", code="bad_manifest") from error
     except TimeoutError as error:
-        raise SourceFailed(f"{shown(url)} does not answer in time.", code="source_unavailable") from error
+        late = SourceFailed(f"{shown(url)} does not answer in time.", code="source_unavailable")
+        raise explain_connection_error(url, error, environment) or late from error
     except (aiohttp.ClientError, OSError) as error:
         if isinstance(getattr(error, "os_error", error), PrivateAddress):
             raise refused_as_private() from error
+        if (unreached := explain_connection_error(url, error, environment)) is not None:
+            raise unreached from error
         reason = str(error) or type(error).__name__
         raise SourceFailed(f"{shown(url)} broke off: {reason}.", code="source_unavailable") from error

@@ -14,6 +14,8 @@ class Patience:
     retry_s: float = 2.0
     # No byte for this long ends an attempt.
     stall_s: float = 60.0
+    # Until a connection is made, for each address of a host.
+    connect_s: float = 10.0
     # Until an answer begins.
     header_s: float = 120.0
     redirects_max: int = 10

@@ -187,6 +187,12 @@ def test_a_node_that_failed_says_why_and_when_it_is_tried_again():
     assert story.news(0.0) == ["gpu-a: waits for try 3 of 10, 60s after the last  The source does not answer."]
 
 
+def test_progress_line_shows_the_first_line_of_an_error_only():
+    said = "This machine cannot reach index.invalid: its name cannot be resolved.\nerror: Failed to fetch\n  cause: dns"
+    (line,) = Story(_operation(state="queued", attempt=1, error=said)).news(0.0)
+    assert line.endswith("  This machine cannot reach index.invalid: its name cannot be resolved.")
+
+
 def test_an_end_says_what_the_node_has_now_in_one_line():
     back = _operation(state="success", previous_version="1.0", is_rollback=True).nodes[0]
     assert end_line(back) == "gpu-a: rolled back to 1.0"

@@ -24,6 +24,7 @@ from corral.transfer.download import Fetched, Wish
 from corral.transfer.faults import SourceFailed, TransferFailed, disk_full
 from corral.transfer.http import shown
 from corral.transfer.index import uv_environment
+from corral.transfer.reach import explain_uv_output
 from corral.transfer.threads import in_thread
 from corral.worker.backends import programs
 from corral.worker.backends.faults import InstallFailed, is_text_of_a_full_disk
@@ -39,6 +40,9 @@ from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolve
 # How many sizes are asked for at once.
 _ASKING = 8
 _NO_SOLUTION = 1
+# An index that cannot be reached is told within seconds: the control plane tries again later, uv need not do it first.
+# What a machine sets itself counts before these.
+QUICK_TO_SAY: Mapping[str, str] = {"UV_HTTP_RETRIES": "1", "UV_HTTP_CONNECT_TIMEOUT": "5"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,8 @@ class PypiSource:
         command += ["--no-deps"] if is_complete else []
         environment = uv_environment(self._job.options.environment)
         environment["UV_CACHE_DIR"] = str(self._job.work / "uv-cache")
+        for name, value in QUICK_TO_SAY.items():
+            environment.setdefault(name, value)
         ended = await programs.run(
             [*command, str(wanted)],
             folder=self._job.work,
@@ -142,7 +148,7 @@ class PypiSource:
             limit_s=self._job.options.patience.resolve_s,
         )
         if not ended.is_fine:
-            raise _not_resolved(self._job.build.name, ended)
+            raise _not_resolved(self._job.build.name, ended, environment)
         return tomllib.loads(lock.read_text(encoding="utf-8"))
 
     async def _with_sizes(self, wheels: Sequence[Wheel]) -> tuple[Wheel, ...]:
@@ -175,11 +181,13 @@ def name_wheels(work: Path, fetched: Sequence[Fetched], names: Sequence[str]) ->
     return made
 
 
-def _not_resolved(name: str, ended: programs.Ended) -> TransferFailed | SourceFailed:
+def _not_resolved(name: str, ended: programs.Ended, environment: Mapping[str, str]) -> TransferFailed | SourceFailed:
     what = f"The requirements of {name} could not be resolved"
     if is_text_of_a_full_disk(ended.output):
         return disk_full("there was no room left while the requirements were resolved")
     if ended.code != _NO_SOLUTION:
+        if (unreached := explain_uv_output(ended.tail, environment)) is not None:
+            return unreached
         return SourceFailed(f"{what}: uv {ended.how}.\n{ended.tail}", code="source_unavailable")
     if "no usable wheels" in ended.output or "no wheels with a matching" in ended.output:
         return InstallFailed(

@@ -94,10 +94,17 @@ def test_nothing_used_is_said_and_prints_nothing(corral, frontend):
     assert outcome.err.startswith("Nothing was used from 2026-01-02 12:00 until now")
 
 
-@pytest.mark.parametrize("words", [("--since", "soon"), ("--until", "9" * 40 + "d"), ("--csv", "--json")])
+@pytest.mark.parametrize("words", [("--since", "soon"), ("--until", "9" * 40 + "d")])
 def test_what_makes_no_sense_is_refused_with_a_hint(words, corral, frontend):
     outcome = corral("usage", *words)
     assert outcome.code == 1
     assert outcome.err.startswith("error: ")
     assert "hint: " in outcome.err
+    assert frontend.seen == []
+
+
+def test_usage_refuses_csv_and_json_together(corral, frontend):
+    outcome = corral("usage", "--csv", "--json")
+    assert outcome.code == 1
+    assert json.loads(outcome.err)["error"]["hint"] == "Leave one of them out."
     assert frontend.seen == []

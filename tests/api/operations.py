@@ -52,6 +52,7 @@ _BODIES: dict[str, Any] = {
     "{node}/models/unload": {"model_name": "b"},
     "{node}/models/delete": {"model_name": "b"},
     "{node_id}/holdings": {"boot_id": "b" * 36},
+    "{node_id}/prefetch": {"boot_id": "b" * 36},
     "{node_id}/backends": {"boot_id": "b" * 36, "backends": []},
     "/api/models/rename": {"names": {"a": "b"}},
     "/api/models/rollback/{name}": {"revision": 1},

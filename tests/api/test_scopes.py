@@ -15,7 +15,10 @@ from tests.api.operations import FOR_EVERYBODY, SOME_ID, assert_envelope
 from tests.api.test_authentication import make_key
 from tests.support.frontends import RunningFrontend
 
-OPEN = ("/health", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/app", "/join", "/api/version")
+OPEN = (
+    *("/health", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/app", "/join", "/api/version"),
+    "/favicon.ico",
+)
 # They show a credential of another kind, or none: a browser's session, a node's credential.
 OTHERS = ("/api/session", "/api/node/")
 FOR_ADMINS = ("/api/audit", "/api/join", "/api/keys", "/api/settings", "/api/tokens", "/api/users")

@@ -174,3 +174,4 @@ async def test_load_fails_when_a_new_rule_excludes_its_node_before_the_engine_is
     await frontend.run()
     assert (await read(database, operation)).state is OperationState.FAILED
     assert [row for row in await rows(database) if row.state == "loaded"] == []
+    assert one.processes == {}, "an engine that may get no requests is stopped"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None,
     reason="A network of its own needs Linux, root and the program `ip` (Debian: iproute2).",
 )
-# Addresses for tests of network devices (RFC 2544): no network of anybody has them.
-FIRST, SECOND = "198.18.77.1", "198.18.77.2"
+# Addresses for tests of network devices (RFC 2544): no network of anybody has them. Another run has others.
+_BLOCK = f"198.18.{os.getpid() // 64 % 256}"
+FIRST, SECOND = f"{_BLOCK}.{os.getpid() % 64 * 4 + 1}", f"{_BLOCK}.{os.getpid() % 64 * 4 + 2}"
 # A download of all packages, and a machine that does other things.
 JOIN_LIMIT_S = 300.0
 
@@ -41,6 +43,11 @@ class NetworkMachine:
 
     def command(self, *words: str) -> list[str]:
         return ["ip", "netns", "exec", self.namespace, *words]
+
+    def processes(self) -> list[int]:
+        """Return the ids of the processes that run there."""
+        listed = subprocess.run(["ip", "netns", "pids", self.namespace], check=True, capture_output=True, text=True)
+        return [int(word) for word in listed.stdout.split()]
 
 
 @contextmanager
@@ -107,8 +114,18 @@ def _joined(
     try:
         yield worker
     finally:
-        worker.terminate()
+        _end_processes(second)
         worker.wait(timeout=60)
+
+
+def _end_processes(machine: NetworkMachine) -> None:
+    """End everything that runs on the second machine: the command is a pipe of several processes."""
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        for process in machine.processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, ending)
+        with suppress(AssertionError):
+            eventually(lambda: not machine.processes(), limit_s=30.0)
 
 
 def _ask_on_second(first: InstalledProgram) -> dict[str, Any]:

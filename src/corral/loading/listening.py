@@ -69,7 +69,9 @@ class LoadListener:
         await store.mark_loading(tx, [news_of(one) for one in starting])
         for one in _with(taken, TargetState.ERROR):
             fault = one.change.target.fault
-            await store.drop_failed(tx, [news_of(one)], fault.text if fault else "Its load failed.")
+            # An engine that runs and may get no requests is stopped; its row stays until that is done.
+            end_load = store.abandon if "address" in one.said.result else store.drop_failed
+            await end_load(tx, [news_of(one)], fault.text if fault else "Its load failed.")
 
 
 def find_load_fault(node: Node, address: str, selector: Mapping[str, str]) -> Fault | None:

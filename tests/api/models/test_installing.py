@@ -78,7 +78,7 @@ async def test_installing_a_model_that_is_being_loaded_joins_the_load(frontend: 
     loading = await ask(frontend, "/api/models/slow/load", {})
     joined_load = await ask(frontend, "/api/models/install/fake-slow", {"name": "slow"})
     assert (joined_load["id"], joined_load["deduplicated"]) == (loading["id"], True)
-    assert loading["id"] in joined_load["message"]
+    assert joined_load["message"] == "The model load of slow is under way already."
 
 
 @pytest.mark.behaviour("MOD-24")

@@ -79,9 +79,10 @@ class Form:
         async for piece in self._arriving:
             self._keep(piece)
             found = reader.feed(piece)
-            if found is not None:
+            # However large the pieces are in which it arrives, the same form is taken or refused.
+            if found is not None and found.end <= NAMELESS_BYTES_MAX:
                 return found
-            if self.size_bytes > NAMELESS_BYTES_MAX:
+            if found is not None or self.size_bytes > NAMELESS_BYTES_MAX:
                 raise InvalidRequest(
                     f"The form has no part named model within its first {NAMELESS_BYTES_MAX // KEPT_BYTES_MAX} MiB.",
                     hint="Send the part `model` before the file.",

@@ -27,6 +27,12 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z]+", text.lower())
 
 
+def assert_is_sentence(heard: list[str]) -> None:
+    """Piper speaks a little differently each time, and the smallest whisper may mishear one word of it."""
+    assert len(heard) == len(WORDS), heard
+    assert sum(one == other for one, other in zip(heard, WORDS, strict=True)) >= len(WORDS) - 1, heard
+
+
 @pytest.fixture(scope="module")
 def piper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running("piper", tmp_path_factory.mktemp("piper"), model=VOICE.folder()) as engine:
@@ -60,7 +66,7 @@ def form(audio: bytes, **fields: str) -> aiohttp.FormData:
 @pytest.mark.behaviour("ENG-9")
 async def test_what_piper_says_is_understood_word_for_word(whisper: Engine, speech: bytes):
     answer = await whisper.post("/v1/audio/transcriptions", form(speech))
-    assert words_of(answer.json()["text"]) == WORDS
+    assert_is_sentence(words_of(answer.json()["text"]))
     numbers = await whisper.numbers()
     assert numbers["running"] == numbers["waiting"] == 0
 
@@ -72,9 +78,9 @@ async def test_every_format_of_a_transcription_is_there(whisper: Engine, speech:
         assert answer.status == 200
         return answer.content.decode()
 
-    assert words_of(await heard("text")) == WORDS
-    assert re.match(r"1\n00:00:00,\d{3} --> 00:00:0\d,\d{3}\nThe quick", await heard("srt"))
-    assert re.match(r"WEBVTT\n\n00:00:00\.\d{3} --> 00:00:0\d\.\d{3}\nThe quick", await heard("vtt"))
+    assert_is_sentence(words_of(await heard("text")))
+    assert re.match(r"1\n00:00:00,\d{3} --> 00:00:0\d,\d{3}\nThe \w+ ", await heard("srt"))
+    assert re.match(r"WEBVTT\n\n00:00:00\.\d{3} --> 00:00:0\d\.\d{3}\nThe \w+ ", await heard("vtt"))
     full = await whisper.post(
         "/v1/audio/transcriptions",
         form(speech, response_format="verbose_json", **{"timestamp_granularities[]": "word"}),
@@ -82,15 +88,15 @@ async def test_every_format_of_a_transcription_is_there(whisper: Engine, speech:
     told = full.json()
     assert (told["task"], told["language"]) == ("transcribe", "en")
     assert 2 < told["duration"] < 5
-    assert [word for item in told["words"] for word in words_of(item["word"])] == WORDS
-    assert words_of(told["segments"][0]["text"])[:2] == ["the", "quick"]
+    assert_is_sentence([word for item in told["words"] for word in words_of(item["word"])])
+    assert words_of(told["segments"][0]["text"])[:1] == ["the"]
 
 
 @pytest.mark.behaviour("ENG-9")
 async def test_a_translation_is_english(whisper: Engine, speech: bytes):
     answer = await whisper.post("/v1/audio/translations", form(speech, response_format="verbose_json"))
     assert answer.json()["task"] == "translate"
-    assert words_of(answer.json()["text"]) == WORDS
+    assert_is_sentence(words_of(answer.json()["text"]))
 
 
 @pytest.mark.behaviour("ENG-9")
@@ -136,9 +142,7 @@ async def test_speech_is_mp3_that_whisper_understands_when_no_other_format_is_as
     assert (spoken.status, spoken.headers["Content-Type"]) == (200, "audio/mpeg")
     assert spoken.content[:1] == b"\xff" or spoken.content.startswith(b"ID3")
     heard = words_of((await whisper.post("/v1/audio/transcriptions", form(spoken.content))).json()["text"])
-    # Piper speaks a little differently each time, and the smallest whisper may mishear one word of it.
-    assert len(heard) == len(WORDS)
-    assert sum(one == other for one, other in zip(heard, WORDS, strict=True)) >= len(WORDS) - 1, heard
+    assert_is_sentence(heard)
 
 
 @pytest.mark.behaviour("ENG-9")
@@ -153,7 +157,7 @@ async def test_transcription_is_events_with_the_whole_text_at_the_end_when_a_str
     assert {event["type"] for event in events[:-1]} == {"transcript.text.delta"}
     assert events[-1]["type"] == "transcript.text.done"
     assert "".join(event["delta"] for event in events[:-1]) == events[-1]["text"]
-    assert words_of(events[-1]["text"]) == WORDS
+    assert_is_sentence(words_of(events[-1]["text"]))
 
 
 @pytest.mark.behaviour("ENG-11")
